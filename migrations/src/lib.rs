@@ -1,0 +1,175 @@
+//! The schema of the outbox: nine tables called `outbox_*`, and
+//! `outbox_schema`, which records the versions that are applied.
+//!
+//! There are three ways to create it; they may be mixed, because each looks at
+//! `outbox_schema` first:
+//!
+//! - [`migrate`], which needs nothing else (`outbox::migrate(&db)`);
+//! - [`migrations`], appended to the list of your own sea-orm `Migrator`;
+//! - [`sql`], the text for somebody who applies it by hand.
+//!
+//! ```
+//! use sea_orm_migration::{MigrationTrait, MigratorTrait};
+//!
+//! struct Migrator;
+//!
+//! impl MigratorTrait for Migrator {
+//!     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+//!         let mut list: Vec<Box<dyn MigrationTrait>> = vec![/* yours */];
+//!         list.extend(outbox_migrations::migrations());
+//!         list
+//!     }
+//! }
+//! # assert_eq!(Migrator::migrations().len(), 1);
+//! ```
+
+mod lock;
+mod v1_create_tables;
+mod version;
+
+use lock::SchemaLock;
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr};
+use sea_orm_migration::MigrationTrait;
+use version::SchemaVersion;
+
+/// Every version, oldest first.
+const VERSIONS: [SchemaVersion; 1] = [v1_create_tables::VERSION];
+
+/// The version of the schema that this release works with.
+pub const SCHEMA_VERSION: i32 = VERSIONS[VERSIONS.len() - 1].number;
+
+/// What is wrong with the outbox's schema in a database.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// The tables are not there.
+    #[error(
+        "this database has no outbox tables: call `outbox::migrate(&db)` first, or add \
+         `outbox::migrations::migrations()` to your own Migrator and run it"
+    )]
+    Missing,
+    /// The tables are of an older release.
+    #[error(
+        "the outbox tables are at version {found}, this release needs version {needed}: call \
+         `outbox::migrate(&db)`, or run your own Migrator with `outbox::migrations::migrations()`"
+    )]
+    Older {
+        /// The version in the database.
+        found: i32,
+        /// The version this release needs.
+        needed: i32,
+    },
+    /// Another process holds the migration lock.
+    #[error("another process has been migrating the outbox tables for {seconds} s; try again")]
+    Locked {
+        /// How long we waited.
+        seconds: u32,
+    },
+    /// The database refused a statement.
+    #[error("the outbox tables could not be {doing}")]
+    Database {
+        /// What we were doing: "read", "migrated" or "removed".
+        doing: &'static str,
+        /// What the database said.
+        source: DbErr,
+    },
+}
+
+/// Brings the schema to [`SCHEMA_VERSION`]; does nothing if it is there.
+///
+/// Safe to call from several processes at once, and again after a crash: one of
+/// them works, the others wait for it.
+///
+/// # Errors
+/// [`SchemaError::Database`] if a statement fails, [`SchemaError::Locked`] if
+/// another process does not finish.
+pub async fn migrate(db: &DatabaseConnection) -> Result<(), SchemaError> {
+    // The usual start of a service: nothing to do, no lock, no right to create tables needed.
+    if installed_version(db).await?.is_some_and(|v| v >= SCHEMA_VERSION) {
+        return Ok(());
+    }
+    let lock = SchemaLock::acquire(db, "migrated").await?;
+    let applied = apply_all(lock.connection()).await;
+    lock.release(applied).await
+}
+
+/// Removes the tables and everything in them, and nothing else.
+///
+/// # Errors
+/// As for [`migrate`].
+pub async fn down(db: &DatabaseConnection) -> Result<(), SchemaError> {
+    let lock = SchemaLock::acquire(db, "removed").await?;
+    let reverted = revert_all(lock.connection()).await;
+    lock.release(reverted).await
+}
+
+/// Refuses a database whose schema is missing or older than this release
+/// needs. A newer one is fine: that is a rolling deploy.
+///
+/// # Errors
+/// [`SchemaError::Missing`] or [`SchemaError::Older`], which say what to call.
+pub async fn check<C: ConnectionTrait>(conn: &C) -> Result<(), SchemaError> {
+    match installed_version(conn).await? {
+        None => Err(SchemaError::Missing),
+        Some(found) if found < SCHEMA_VERSION => Err(SchemaError::Older {
+            found,
+            needed: SCHEMA_VERSION,
+        }),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The version recorded in the database, `None` if there are no tables of ours.
+///
+/// # Errors
+/// [`SchemaError::Database`] if it cannot be read.
+pub async fn installed_version<C: ConnectionTrait>(conn: &C) -> Result<Option<i32>, SchemaError> {
+    version::installed(conn)
+        .await
+        .map_err(|source| SchemaError::Database {
+            doing: "read",
+            source,
+        })
+}
+
+/// Every version as a sea-orm migration, to append to those of your own Migrator.
+#[must_use]
+pub fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+    VERSIONS
+        .into_iter()
+        .map(|version| Box::new(version) as Box<dyn MigrationTrait>)
+        .collect()
+}
+
+/// The whole schema as a script for the given engine, with the row that tells
+/// the runtime it is there. It may be run again.
+///
+/// # Errors
+/// [`DbErr::BackendNotSupported`] for an engine we have no schema for.
+pub fn sql(backend: DbBackend) -> Result<String, DbErr> {
+    let mut script = String::new();
+    for version in &VERSIONS {
+        script.push_str(&format!("-- outbox schema, version {}\n\n", version.number));
+        for statement in version.statements(backend)? {
+            script.push_str(&statement);
+            script.push_str(";\n\n");
+        }
+    }
+    Ok(script)
+}
+
+async fn apply_all<C: ConnectionTrait>(conn: &C) -> Result<(), DbErr> {
+    for version in &VERSIONS {
+        if version.apply(conn).await? {
+            tracing::info!(version = version.number, "outbox schema applied");
+        }
+    }
+    Ok(())
+}
+
+async fn revert_all<C: ConnectionTrait>(conn: &C) -> Result<(), DbErr> {
+    for version in VERSIONS.iter().rev() {
+        version.revert(conn).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+DROP TABLE IF EXISTS outbox_dead_letter;
+DROP TABLE IF EXISTS outbox_attempt;
+DROP TABLE IF EXISTS outbox_cursor;
+DROP TABLE IF EXISTS outbox_outgoing;
+DROP TABLE IF EXISTS outbox_incoming;
+DROP TABLE IF EXISTS outbox_body;
+DROP TABLE IF EXISTS outbox_consumer;
+DROP TABLE IF EXISTS outbox_partition;
+DROP TABLE IF EXISTS outbox_queue;
+DROP TABLE IF EXISTS outbox_schema;

@@ -1,0 +1,99 @@
+//! MySQL 8.0 or later and MariaDB 10.6 or later: only what is valid on both.
+
+use crate::store::incoming::{ChunkLimit, NewRow};
+use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
+
+/// Well below 65,535 parameters and the smallest default `max_allowed_packet`.
+pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
+    rows: 1_000,
+    bytes: 4 << 20,
+};
+
+const INSERT_BODY: &str = "\
+    INSERT INTO outbox_body (event_type, `key`, payload, headers, enqueued_at) VALUES ";
+const BODY_VALUES: &str = "(?, ?, ?, ?, UTC_TIMESTAMP(6))";
+
+const INSERT_ONE_INCOMING: &str = "\
+    INSERT INTO outbox_incoming (queue_id, id, partition_id) VALUES (?, ?, ?)";
+
+/// The outer join is a check: an id without a body becomes NULL, which the
+/// column refuses, and the whole statement fails. The text is the same for any
+/// number of rows.
+const INSERT_INCOMING: &str = "\
+    INSERT INTO outbox_incoming (queue_id, id, partition_id) \
+    SELECT ?, b.id, m.partition_id \
+    FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
+        id BIGINT PATH '$[0]', \
+        partition_id BIGINT PATH '$[1]' \
+    )) AS m \
+    LEFT JOIN outbox_body b ON b.id = m.id";
+
+/// How far apart the ids of one INSERT are: more than 1 with several writers.
+const SELECT_ID_STEP: &str = "SELECT CAST(@@auto_increment_increment AS SIGNED)";
+
+/// The id comes with the answer to the INSERT itself: asking for it afterwards
+/// could be answered by another connection of the pool.
+pub(super) async fn insert_message<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    row: NewRow,
+) -> Result<i64, DbErr> {
+    let partition_id = row.partition_id;
+    let id = insert_first(conn, vec![row]).await?;
+    let values = [queue_id.into(), id.into(), partition_id.into()];
+    conn.execute_raw(statement(INSERT_ONE_INCOMING, values))
+        .await?;
+    Ok(id)
+}
+
+pub(super) async fn insert_messages<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    rows: Vec<NewRow>,
+) -> Result<Vec<i64>, DbErr> {
+    let partition_ids: Vec<i64> = rows.iter().map(|row| row.partition_id).collect();
+    let ids = insert_bodies(conn, rows).await?;
+    insert_incoming(conn, queue_id, &ids, &partition_ids).await?;
+    Ok(ids)
+}
+
+/// InnoDB gives the rows of one VALUES list ids at even distances, in order.
+pub(super) async fn insert_bodies<C: ConnectionTrait>(
+    conn: &C,
+    rows: Vec<NewRow>,
+) -> Result<Vec<i64>, DbErr> {
+    let count = rows.len();
+    let first = insert_first(conn, rows).await?;
+    let step: i64 = conn
+        .query_one_raw(statement(SELECT_ID_STEP, []))
+        .await?
+        .ok_or(DbErr::UnpackInsertId)?
+        .try_get_by_index(0)?;
+    Ok(std::iter::successors(Some(first), |id| id.checked_add(step))
+        .take(count)
+        .collect())
+}
+
+pub(super) async fn insert_incoming<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    ids: &[i64],
+    partition_ids: &[i64],
+) -> Result<(), DbErr> {
+    let values = [queue_id.into(), super::json_pairs(ids, partition_ids).into()];
+    conn.execute_raw(statement(INSERT_INCOMING, values)).await?;
+    Ok(())
+}
+
+/// Writes bodies; returns the id of the first.
+async fn insert_first<C: ConnectionTrait>(conn: &C, rows: Vec<NewRow>) -> Result<i64, DbErr> {
+    let sql = super::values_list(INSERT_BODY, BODY_VALUES, rows.len());
+    let done = conn
+        .execute_raw(statement(&sql, super::body_values(rows)))
+        .await?;
+    i64::try_from(done.last_insert_id()).map_err(|_| DbErr::UnpackInsertId)
+}
+
+fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
+    Statement::from_sql_and_values(DbBackend::MySql, sql, values)
+}

@@ -1,0 +1,136 @@
+//! PostgreSQL 13 or later.
+
+use crate::store::incoming::{ChunkLimit, NewRow};
+use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
+
+/// The protocol carries a gigabyte; memory on both sides should not have to.
+pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
+    rows: 10_000,
+    bytes: 32 << 20,
+};
+
+/// `x` gives the transaction its id before a body id is drawn, which lets the
+/// sequencer prove that no lower id can still appear. The filter on `x.ok` is
+/// what makes it run first.
+const INSERT_MESSAGE: &str = "\
+    WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok), \
+    b AS ( \
+        INSERT INTO outbox_body (event_type, key, payload, headers, enqueued_at) \
+        SELECT $3, $4, $5, $6, clock_timestamp() FROM x WHERE x.ok \
+        RETURNING id \
+    ) \
+    INSERT INTO outbox_incoming (queue_id, id, partition_id) \
+    SELECT $1, b.id, $2 FROM b \
+    RETURNING id";
+
+/// The same for arrays: the text does not change with the number of rows. ORDER
+/// BY gives ids in the order of the list; row_number() finds a row's partition
+/// again, because RETURNING cannot carry it along.
+const INSERT_MESSAGES: &str = "\
+    WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok), \
+    b AS ( \
+        INSERT INTO outbox_body (event_type, key, payload, headers, enqueued_at) \
+        SELECT m.event_type, m.key, m.payload, NULLIF(m.headers, ''), clock_timestamp() \
+        FROM x, unnest($3::text[], $4::bytea[], $5::bytea[], $6::text[]) \
+            WITH ORDINALITY AS m (event_type, key, payload, headers, place) \
+        WHERE x.ok ORDER BY m.place \
+        RETURNING id \
+    ) \
+    INSERT INTO outbox_incoming (queue_id, id, partition_id) \
+    SELECT $1, b.id, ($2::bigint[])[row_number() OVER (ORDER BY b.id)] FROM b \
+    RETURNING id";
+
+const INSERT_BODIES: &str = "\
+    WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok) \
+    INSERT INTO outbox_body (event_type, key, payload, headers, enqueued_at) \
+    SELECT m.event_type, m.key, m.payload, NULLIF(m.headers, ''), clock_timestamp() \
+    FROM x, unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[]) \
+        WITH ORDINALITY AS m (event_type, key, payload, headers, place) \
+    WHERE x.ok ORDER BY m.place \
+    RETURNING id";
+
+const INSERT_INCOMING: &str = "\
+    INSERT INTO outbox_incoming (queue_id, id, partition_id) \
+    SELECT $1, m.id, m.partition_id \
+    FROM unnest($2::bigint[], $3::bigint[]) AS m (id, partition_id)";
+
+pub(super) async fn insert_message<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    row: NewRow,
+) -> Result<i64, DbErr> {
+    let values = [
+        queue_id.into(),
+        row.partition_id.into(),
+        row.event_type.into_owned().into(),
+        row.key.into(),
+        row.payload.into(),
+        row.headers.into(),
+    ];
+    conn.query_one_raw(statement(INSERT_MESSAGE, values))
+        .await?
+        .ok_or(DbErr::RecordNotInserted)?
+        .try_get_by_index(0)
+}
+
+pub(super) async fn insert_messages<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    rows: Vec<NewRow>,
+) -> Result<Vec<i64>, DbErr> {
+    let count = rows.len();
+    let partition_ids: Vec<i64> = rows.iter().map(|row| row.partition_id).collect();
+    let values = [queue_id.into(), partition_ids.into()]
+        .into_iter()
+        .chain(columns(rows));
+    let inserted = conn.query_all_raw(statement(INSERT_MESSAGES, values));
+    super::returned_ids(&inserted.await?, count)
+}
+
+pub(super) async fn insert_bodies<C: ConnectionTrait>(
+    conn: &C,
+    rows: Vec<NewRow>,
+) -> Result<Vec<i64>, DbErr> {
+    let count = rows.len();
+    let inserted = conn.query_all_raw(statement(INSERT_BODIES, columns(rows)));
+    super::returned_ids(&inserted.await?, count)
+}
+
+pub(super) async fn insert_incoming<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    ids: &[i64],
+    partition_ids: &[i64],
+) -> Result<(), DbErr> {
+    let values = [
+        queue_id.into(),
+        ids.to_vec().into(),
+        partition_ids.to_vec().into(),
+    ];
+    let done = conn.execute_raw(statement(INSERT_INCOMING, values)).await?;
+    if done.rows_affected() == ids.len() as u64 {
+        Ok(())
+    } else {
+        Err(DbErr::RecordNotInserted)
+    }
+}
+
+fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
+    Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
+}
+
+/// The rows as four arrays; no headers are an empty text, for arrays of NULLs
+/// cannot be bound.
+fn columns(rows: Vec<NewRow>) -> [Value; 4] {
+    let mut types = Vec::with_capacity(rows.len());
+    let mut keys = Vec::with_capacity(rows.len());
+    let mut payloads = Vec::with_capacity(rows.len());
+    let mut headers = Vec::with_capacity(rows.len());
+    for row in rows {
+        types.push(row.event_type.into_owned());
+        keys.push(row.key);
+        payloads.push(row.payload);
+        headers.push(row.headers.unwrap_or_default());
+    }
+    [types.into(), keys.into(), payloads.into(), headers.into()]
+}

@@ -1,0 +1,33 @@
+//! The runtime of the [`outbox`](https://docs.rs/outbox) crate, complete without
+//! its macros.
+//!
+//! A producer writes messages into its own transaction with [`enqueue`] and
+//! [`enqueue_batch`]; typed events ([`Event`]) do the same through the methods
+//! that `#[outbox_event]` generates.
+
+mod dialect;
+mod enqueue;
+mod error;
+pub mod event;
+mod key;
+mod message;
+mod name;
+mod partitions;
+mod queue;
+mod registry;
+mod store;
+
+pub use enqueue::{enqueue, enqueue_batch};
+pub use error::{EnqueueError, EnqueueErrorKind};
+pub use event::Event;
+pub use key::{EventKey, MAX_KEY_LEN};
+pub use message::{
+    DEFAULT_MAX_PAYLOAD, EnqueueOptions, Headers, InvalidHeader, NewMessage, OutboxMessageId,
+};
+pub use name::{InvalidName, MAX_NAME_LEN, is_valid_name};
+pub use partitions::{InvalidPartitions, Partitions};
+pub use queue::{Queue, QueueType, queue_id};
+pub use registry::{EventRegistration, events};
+
+#[doc(hidden)]
+pub use inventory;

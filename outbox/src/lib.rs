@@ -1,0 +1,59 @@
+//! A transactional outbox on sea-orm 2.
+//!
+//! A service writes its data and, in the same transaction, the events that
+//! others must hear of:
+//!
+//! ```
+//! use outbox::prelude::*;
+//!
+//! #[outbox_event(queue = "orders", partitions = 4)]
+//! #[derive(Debug, Serialize, Deserialize)]
+//! pub struct OrderCreated {
+//!     pub order_id: i64,
+//!     pub total_cents: i64,
+//! }
+//!
+//! # async fn place() -> Result<(), Box<dyn std::error::Error>> {
+//! let db = sea_orm::Database::connect("sqlite::memory:").await?;
+//! outbox::migrate(&db).await?;
+//!
+//! let tx = db.begin().await?;
+//! // ... your own writes ...
+//! OrderCreated { order_id: 7, total_cents: 1999 }.enqueue(&tx, 7).await?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! # fn main() {}
+//! ```
+
+pub use outbox_macros::{OutboxEvent, outbox_event, queue};
+pub use outbox_migrations as migrations;
+pub use outbox_migrations::{SchemaError, check as check_schema, migrate};
+pub use outbox_runtime::{
+    DEFAULT_MAX_PAYLOAD, EnqueueError, EnqueueErrorKind, EnqueueOptions, Event, EventKey,
+    EventRegistration, Headers, InvalidHeader, InvalidName, InvalidPartitions, MAX_KEY_LEN,
+    MAX_NAME_LEN, NewMessage, OutboxMessageId, Partitions, Queue, QueueType, enqueue,
+    enqueue_batch, events, is_valid_name, queue_id,
+};
+
+/// What a program that uses the outbox needs, in one line.
+pub mod prelude {
+    pub use crate::{
+        EnqueueError, EnqueueOptions, Event, EventKey, Headers, OutboxEvent, OutboxMessageId,
+        Partitions, outbox_event,
+    };
+    pub use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
+    pub use serde::{Deserialize, Serialize};
+}
+
+/// What the macros' output refers to. Not for use by hand; it may change in any release.
+#[doc(hidden)]
+pub mod __private {
+    pub use outbox_runtime::event::{enqueue, enqueue_all, enqueue_to, enqueue_with};
+    pub use outbox_runtime::inventory;
+    pub use outbox_runtime::{
+        EnqueueError, EnqueueOptions, Event, EventKey, EventRegistration, OutboxMessageId,
+        Partitions, Queue, QueueType,
+    };
+    pub use sea_orm::ConnectionTrait;
+}

@@ -1,0 +1,128 @@
+# Private database servers for the scripts beside this file: sourced, not run.
+#
+#   servers_need      installs what is missing, or says what to install
+#   servers_start     starts PostgreSQL and MariaDB on free loopback ports and
+#                     exports OUTBOX_TEST_POSTGRES_URL and OUTBOX_TEST_MYSQL_URL
+#   servers_stop      stops what servers_start started; for an EXIT trap
+#
+# A server whose URL is already in the environment is used as it is. Data lives in
+# a temporary directory and is removed. Durability is off: these servers hold
+# nothing that outlives a test run.
+
+SERVERS_DIR=
+SERVERS_POSTGRES_DATA=
+SERVERS_MARIADB_PID=
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# Debian keeps PostgreSQL's server programs out of PATH; the newest version wins.
+find_postgres() {
+    command -v pg_ctl >/dev/null && { dirname "$(readlink -f "$(command -v pg_ctl)")"; return; }
+    ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1
+}
+find_mariadbd() { PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v mariadbd; }
+
+servers_need() {
+    local missing=()
+    [ -n "${OUTBOX_TEST_POSTGRES_URL:-}" ] || [ -n "$(find_postgres)" ] || missing+=(postgresql)
+    [ -n "${OUTBOX_TEST_MYSQL_URL:-}" ] || [ -n "$(find_mariadbd)" ] || missing+=(mariadb-server)
+    [ ${#missing[@]} -eq 0 ] && return
+    command -v apt-get >/dev/null ||
+        die "install ${missing[*]} (PostgreSQL 13+, MariaDB 10.6+), or set OUTBOX_TEST_POSTGRES_URL and OUTBOX_TEST_MYSQL_URL"
+    [ "$(id -u)" -eq 0 ] ||
+        die "missing: ${missing[*]}. Run: sudo apt-get install --no-install-recommends ${missing[*]}"
+    say "installing ${missing[*]}"
+    # Installing must not start the system's own servers.
+    local policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod +x "$policy"
+        trap 'rm -f /usr/sbin/policy-rc.d' RETURN
+    fi
+    apt-get update -qq >/dev/null || say "apt-get update failed, trying with the lists there are"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+        die "apt-get could not install ${missing[*]}"
+}
+
+free_port() {
+    local port
+    for _ in $(seq 100); do
+        port=$((20000 + RANDOM % 20000))
+        # Nobody answers there, so it is free, or taken by the time we start: then starting fails.
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+    done
+    die "no free port on 127.0.0.1"
+}
+
+# PostgreSQL refuses to run as root.
+as_postgres() {
+    if [ "$(id -u)" -ne 0 ]; then "$@"; return; fi
+    local user=nobody
+    id postgres >/dev/null 2>&1 && user=postgres
+    (cd / && runuser -u "$user" -- "$@")
+}
+
+servers_start() {
+    SERVERS_DIR=$(mktemp -d "${TMPDIR:-/tmp}/outbox-servers.XXXXXX")
+    chmod 755 "$SERVERS_DIR"
+    [ -n "${OUTBOX_TEST_POSTGRES_URL:-}" ] || start_postgres
+    [ -n "${OUTBOX_TEST_MYSQL_URL:-}" ] || start_mariadb
+}
+
+start_postgres() {
+    local bin data port log=$SERVERS_DIR/postgres.log
+    bin=$(find_postgres) port=$(free_port) data=$SERVERS_DIR/postgres
+    mkdir "$data"
+    touch "$log"
+    [ "$(id -u)" -ne 0 ] || chown "$(as_postgres id -un)" "$data" "$log"
+    as_postgres "$bin/initdb" -D "$data" -U outbox -A trust -E UTF8 --no-sync >"$log.init" 2>&1 ||
+        die "initdb failed: $(cat "$log.init")"
+    cat >>"$data/postgresql.conf" <<CONF
+listen_addresses = '127.0.0.1'
+port = $port
+unix_socket_directories = '$data'
+max_connections = 300
+shared_buffers = 256MB
+fsync = off
+full_page_writes = off
+shared_preload_libraries = 'pg_stat_statements'
+CONF
+    as_postgres "$bin/pg_ctl" -D "$data" -l "$log" -w start >/dev/null ||
+        die "PostgreSQL did not start: $(tail -n 20 "$log")"
+    SERVERS_POSTGRES_DATA=$data
+    export OUTBOX_TEST_POSTGRES_URL="postgres://outbox@127.0.0.1:$port/postgres"
+    say "PostgreSQL $("$bin/postgres" --version | awk '{print $3}') on 127.0.0.1:$port"
+}
+
+start_mariadb() {
+    local server port data=$SERVERS_DIR/mariadb log=$SERVERS_DIR/mariadb.log user=()
+    server=$(find_mariadbd) port=$(free_port)
+    if [ "$(id -u)" -eq 0 ]; then user=(--user=mysql); fi
+    mariadb-install-db --no-defaults "${user[@]}" --datadir="$data" \
+        --auth-root-authentication-method=normal --skip-test-db >"$log.init" 2>&1 ||
+        die "mariadb-install-db failed: $(tail -n 20 "$log.init")"
+    "$server" --no-defaults "${user[@]}" --datadir="$data" --socket="$data/s" \
+        --bind-address=127.0.0.1 --port="$port" --skip-name-resolve --max-connections=300 \
+        --innodb-flush-log-at-trx-commit=2 --innodb-buffer-pool-size=256M >"$log" 2>&1 &
+    SERVERS_MARIADB_PID=$!
+    for _ in $(seq 300); do
+        kill -0 "$SERVERS_MARIADB_PID" 2>/dev/null || die "MariaDB did not start: $(tail -n 20 "$log")"
+        mariadb-admin --no-defaults --socket="$data/s" -u root ping >/dev/null 2>&1 && break
+        sleep 0.1
+    done
+    export OUTBOX_TEST_MYSQL_URL="mysql://root@127.0.0.1:$port/mysql"
+    say "MariaDB $("$server" --version | sed 's/.*Ver \([0-9.]*\).*/\1/') on 127.0.0.1:$port"
+}
+
+servers_stop() {
+    if [ -n "$SERVERS_POSTGRES_DATA" ]; then
+        as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_POSTGRES_DATA" -m immediate stop >/dev/null 2>&1
+    fi
+    if [ -n "$SERVERS_MARIADB_PID" ]; then
+        kill "$SERVERS_MARIADB_PID" 2>/dev/null
+        wait "$SERVERS_MARIADB_PID" 2>/dev/null
+    fi
+    [ -z "$SERVERS_DIR" ] || rm -rf "$SERVERS_DIR"
+    return 0
+}
