@@ -85,7 +85,10 @@ pub enum SchemaError {
 /// another process does not finish.
 pub async fn migrate(db: &DatabaseConnection) -> Result<(), SchemaError> {
     // The usual start of a service: nothing to do, no lock, no right to create tables needed.
-    if installed_version(db).await?.is_some_and(|v| v >= SCHEMA_VERSION) {
+    if installed_version(db)
+        .await?
+        .is_some_and(|v| v >= SCHEMA_VERSION)
+    {
         return Ok(());
     }
     let lock = SchemaLock::acquire(db, "migrated").await?;

@@ -1,1 +1,3 @@
-fn main(){}
+//! One suite, three databases. Run it with `scripts/test`, which starts them.
+
+mod migrations;

@@ -69,9 +69,11 @@ pub(super) async fn insert_bodies<C: ConnectionTrait>(
         .await?
         .ok_or(DbErr::UnpackInsertId)?
         .try_get_by_index(0)?;
-    Ok(std::iter::successors(Some(first), |id| id.checked_add(step))
-        .take(count)
-        .collect())
+    Ok(
+        std::iter::successors(Some(first), |id| id.checked_add(step))
+            .take(count)
+            .collect(),
+    )
 }
 
 pub(super) async fn insert_incoming<C: ConnectionTrait>(
@@ -80,7 +82,10 @@ pub(super) async fn insert_incoming<C: ConnectionTrait>(
     ids: &[i64],
     partition_ids: &[i64],
 ) -> Result<(), DbErr> {
-    let values = [queue_id.into(), super::json_pairs(ids, partition_ids).into()];
+    let values = [
+        queue_id.into(),
+        super::json_pairs(ids, partition_ids).into(),
+    ];
     conn.execute_raw(statement(INSERT_INCOMING, values)).await?;
     Ok(())
 }

@@ -62,7 +62,10 @@ pub(super) async fn insert_incoming<C: ConnectionTrait>(
     ids: &[i64],
     partition_ids: &[i64],
 ) -> Result<(), DbErr> {
-    let values = [queue_id.into(), super::json_pairs(ids, partition_ids).into()];
+    let values = [
+        queue_id.into(),
+        super::json_pairs(ids, partition_ids).into(),
+    ];
     conn.execute_raw(statement(INSERT_INCOMING, values)).await?;
     Ok(())
 }

@@ -103,7 +103,10 @@ mod tests {
             .iter()
             .map(|chunk| chunk.iter().map(|row| row.payload.len()).collect())
             .collect();
-        assert_eq!(found, [vec![1, 2, 3], vec![4], vec![20], vec![5, 5], vec![1, 1]]);
+        assert_eq!(
+            found,
+            [vec![1, 2, 3], vec![4], vec![20], vec![5, 5], vec![1, 1]]
+        );
         assert!(into_chunks(Vec::new(), &limit).is_empty());
     }
 }

@@ -1,0 +1,185 @@
+//! Creating, checking and removing the tables.
+
+use expect_test::expect_file;
+use futures_util::future::{join_all, try_join_all};
+use outbox::SchemaError;
+use outbox_tests::{Engine, on_every_engine, schema_text};
+use sea_orm::DbErr;
+use sea_orm_migration::prelude::*;
+
+/// A user's migrator with a table of its own before ours.
+struct UserMigrator;
+
+impl MigratorTrait for UserMigrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        let mut list: Vec<Box<dyn MigrationTrait>> = vec![Box::new(CreateOrders)];
+        list.extend(outbox::migrations::migrations());
+        list
+    }
+}
+
+struct CreateOrders;
+
+impl MigrationName for CreateOrders {
+    fn name(&self) -> &str {
+        "m20260101_000001_create_orders"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for CreateOrders {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let orders = Table::create()
+            .table("orders")
+            .col(ColumnDef::new("id").big_integer().primary_key())
+            .take();
+        manager.create_table(orders).await
+    }
+
+    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        manager
+            .drop_table(Table::drop().table("orders").take())
+            .await
+    }
+}
+
+/// The printed script as single statements.
+fn script(backend: sea_orm::DbBackend) -> Vec<String> {
+    let script = outbox::migrations::sql(backend).expect("a supported engine");
+    script
+        .split(";\n")
+        .map(|statement| statement.trim().to_owned())
+        .filter(|statement| !statement.is_empty())
+        .collect()
+}
+
+on_every_engine! { empty;
+    async fn every_table_and_index_is_there(db: &TestDb) {
+        outbox::migrate(db.connection()).await.unwrap();
+        let snapshot = match db.engine() {
+            Engine::Postgres => expect_file!["../snapshots/schema.postgres.txt"],
+            Engine::MySql => expect_file!["../snapshots/schema.mysql.txt"],
+            Engine::Sqlite => expect_file!["../snapshots/schema.sqlite.txt"],
+        };
+        snapshot.assert_eq(&schema_text(db).await);
+    }
+
+    async fn migrating_twice_changes_nothing(db: &TestDb) {
+        outbox::migrate(db.connection()).await.unwrap();
+        let first = schema_text(db).await;
+        db.execute("INSERT INTO outbox_outgoing (partition_id, seq, id) VALUES (1, 1, 1)").await;
+        outbox::migrate(db.connection()).await.unwrap();
+        assert_eq!(schema_text(db).await, first);
+        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_outgoing").await, 1);
+        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_schema").await, 1);
+    }
+
+    async fn processes_that_migrate_at_once_all_succeed(db: &TestDb) {
+        let processes = join_all((0..8).map(|_| db.connect())).await;
+        try_join_all(processes.iter().map(outbox::migrate)).await.unwrap();
+        outbox::check_schema(db.connection()).await.unwrap();
+        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_schema").await, 1);
+    }
+
+    async fn down_removes_everything_of_ours_and_nothing_else(db: &TestDb) {
+        db.execute("CREATE TABLE outbox (id INTEGER PRIMARY KEY)").await;
+        db.execute("INSERT INTO outbox (id) VALUES (7)").await;
+        let before = schema_text(db).await;
+        outbox::migrate(db.connection()).await.unwrap();
+        let migrated = schema_text(db).await;
+        outbox::migrations::down(db.connection()).await.unwrap();
+        assert_eq!(schema_text(db).await, before);
+        assert_eq!(db.number("SELECT COUNT(*) FROM outbox WHERE id = 7").await, 1);
+
+        // Down again has nothing to do; up again is as new.
+        outbox::migrations::down(db.connection()).await.unwrap();
+        outbox::migrate(db.connection()).await.unwrap();
+        assert_eq!(schema_text(db).await, migrated);
+    }
+
+    async fn a_migration_that_died_half_way_is_finished_by_the_next(db: &TestDb) {
+        outbox::migrate(db.connection()).await.unwrap();
+        let whole = schema_text(db).await;
+        outbox::migrations::down(db.connection()).await.unwrap();
+
+        let statements = script(db.connection().get_database_backend());
+        assert!(statements.len() > 10);
+        for died_after in 0..statements.len() {
+            for statement in &statements[..died_after] {
+                db.execute(statement).await;
+            }
+            assert!(
+                matches!(outbox::check_schema(db.connection()).await, Err(SchemaError::Missing)),
+                "the schema counts as there after {died_after} statements"
+            );
+            outbox::migrate(db.connection()).await.unwrap();
+            assert_eq!(schema_text(db).await, whole, "died after {died_after} statements");
+            outbox::migrations::down(db.connection()).await.unwrap();
+        }
+    }
+
+    async fn the_printed_script_is_the_schema_and_may_be_run_twice(db: &TestDb) {
+        let script = script(db.connection().get_database_backend());
+        for statement in script.iter().chain(&script) {
+            db.execute(statement).await;
+        }
+        outbox::check_schema(db.connection()).await.unwrap();
+        let by_hand = schema_text(db).await;
+        outbox::migrations::down(db.connection()).await.unwrap();
+        outbox::migrate(db.connection()).await.unwrap();
+        assert_eq!(schema_text(db).await, by_hand);
+    }
+
+    async fn a_users_own_migrator_can_include_ours(db: &TestDb) {
+        UserMigrator::up(db.connection(), None).await.unwrap();
+        outbox::check_schema(db.connection()).await.unwrap();
+        db.execute("INSERT INTO orders (id) VALUES (1)").await;
+        let theirs = schema_text(db).await;
+
+        // Ours beside it, and theirs again: both see that there is nothing to do.
+        outbox::migrate(db.connection()).await.unwrap();
+        UserMigrator::up(db.connection(), None).await.unwrap();
+        assert_eq!(schema_text(db).await, theirs);
+
+        UserMigrator::down(db.connection(), Some(1)).await.unwrap();
+        assert_eq!(schema_text(db).await, "");
+        assert_eq!(db.number("SELECT COUNT(*) FROM orders").await, 1);
+    }
+
+    async fn a_users_migrator_accepts_tables_that_migrate_made(db: &TestDb) {
+        outbox::migrate(db.connection()).await.unwrap();
+        let ours = schema_text(db).await;
+        UserMigrator::up(db.connection(), None).await.unwrap();
+        assert_eq!(schema_text(db).await, ours);
+        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_schema").await, 1);
+        UserMigrator::down(db.connection(), None).await.unwrap();
+        assert_eq!(schema_text(db).await, "");
+    }
+
+    async fn a_database_without_tables_is_refused_and_told_what_to_call(db: &TestDb) {
+        let error = outbox::check_schema(db.connection()).await.unwrap_err();
+        assert!(matches!(error, SchemaError::Missing));
+        assert!(error.to_string().contains("outbox::migrate(&db)"), "{error}");
+    }
+
+    async fn an_older_schema_is_refused_and_a_newer_one_is_not(db: &TestDb) {
+        outbox::migrate(db.connection()).await.unwrap();
+        db.execute("UPDATE outbox_schema SET version = 0").await;
+        let error = outbox::check_schema(db.connection()).await.unwrap_err();
+        assert!(matches!(error, SchemaError::Older { found: 0, needed: 1 }), "{error}");
+        assert!(error.to_string().contains("outbox::migrate(&db)"), "{error}");
+
+        outbox::migrate(db.connection()).await.unwrap();
+        db.execute("UPDATE outbox_schema SET version = 999 WHERE version = 1").await;
+        outbox::check_schema(db.connection()).await.unwrap();
+        outbox::migrate(db.connection()).await.unwrap();
+    }
+}
+
+/// `migrate` is called from spawned tasks: its future must be `Send`.
+#[test]
+fn the_future_of_migrate_can_be_spawned() {
+    fn assert_send<T: Send>(_: T) {}
+    let db = sea_orm::DatabaseConnection::default();
+    assert_send(outbox::migrate(&db));
+}
