@@ -170,6 +170,13 @@ impl EnqueueOptions {
         Self::default()
     }
 
+    /// Sets all headers.
+    #[must_use]
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.headers = headers;
+        self
+    }
+
     /// Adds a header, replacing one of the same name.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {

@@ -57,3 +57,7 @@ pub mod __private {
     };
     pub use sea_orm::ConnectionTrait;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

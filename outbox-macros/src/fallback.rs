@@ -1,0 +1,52 @@
+//! What stands in for an item with a mistake in it: the errors, and a stub that
+//! keeps the rest of the program from failing because of it.
+
+use crate::diag::Errors;
+use crate::event::{Input, Methods};
+use crate::paths;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::Data;
+
+/// The errors of an event, and its methods. It is not registered.
+pub(crate) fn event(input: &Input, errors: &Errors) -> TokenStream {
+    // What is wrong with the path, if anything, is among the errors already.
+    let krate = paths::krate(&input.options, &mut Errors::default());
+    let ident = &input.item.ident;
+    let generics = &input.item.generics;
+    let methods = Methods {
+        vis: &input.item.vis,
+        ident,
+        generics,
+    };
+    let methods = methods.doing_nothing(input.options.name("key").is_some());
+    // Of a generic type or a union serde's traits may not hold, and their
+    // absence would be a second error.
+    let is_type = generics.params.is_empty() && !matches!(input.item.data, Data::Union(_));
+    let implementation = is_type.then(|| {
+        let queue = queue();
+        quote! {
+            #[automatically_derived]
+            impl __outbox::Event for #ident {
+                const NAME: &'static str = "placeholder";
+                const QUEUE: __outbox::Queue = #queue;
+            }
+        }
+    });
+    quote! {
+        #errors
+        const _: () = {
+            use #krate::__private as __outbox;
+            #implementation
+            #methods
+        };
+    }
+}
+
+/// A queue in place of one that cannot be read.
+pub(crate) fn queue() -> TokenStream {
+    quote!(__outbox::Queue::of(
+        "placeholder",
+        __outbox::Partitions::of(1)
+    ))
+}

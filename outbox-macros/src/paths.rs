@@ -1,0 +1,51 @@
+//! How generated code names things: the path of the outbox crate, and spans
+//! that put an error at the user's token.
+
+use crate::diag::Errors;
+use crate::name;
+use crate::options::{Options, peel};
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::{Expr, Path, parse_quote};
+
+/// The path of the crate: `::outbox`, or what `crate = ..` says.
+///
+/// Generated code imports its `__private` once as `__outbox` and names
+/// everything through that, so that a wrong path is one error.
+pub(crate) fn krate(options: &Options, errors: &mut Errors) -> Path {
+    let default = || parse_quote!(::outbox);
+    let Some(value) = options.value("crate") else {
+        return default();
+    };
+    if let Expr::Path(path) = peel(value)
+        && path.qself.is_none()
+    {
+        return path.path.clone();
+    }
+    let text = name::string(value).and_then(|text| text.parse::<Path>().ok());
+    match &text {
+        Some(path) => {
+            let path = as_written(path);
+            errors.on(
+                value,
+                format!("`crate` is a path, not a string: write `crate = {path}`"),
+            );
+        }
+        None => errors.on(
+            value,
+            "`crate` is the path of the outbox crate: write `crate = my_outbox`",
+        ),
+    }
+    // Good enough for the stub: the path that was probably meant.
+    text.unwrap_or_else(default)
+}
+
+/// The place of a user's token, for tokens of ours that see our names.
+pub(crate) fn located_at(span: Span) -> Span {
+    Span::call_site().located_at(span)
+}
+
+/// A path or a number as one writes it, without the spaces between its tokens.
+pub(crate) fn as_written(tokens: impl ToTokens) -> String {
+    tokens.to_token_stream().to_string().replace(' ', "")
+}
