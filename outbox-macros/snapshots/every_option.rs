@@ -9,7 +9,7 @@ const _: () = {
             "orders",
             __outbox::Partitions::of(2 * COUNT),
         );
-        const MAX_PAYLOAD: usize = 1024usize;
+        const MAX_PAYLOAD: usize = 1024;
     }
     #[allow(dead_code, unused_variables)]
     impl OrderCreated {
@@ -29,12 +29,7 @@ const _: () = {
             &self,
             conn: &'c C,
             key: K,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
             __outbox::enqueue(self, conn, key)
         }
         /// Enqueues this event under a key, with options such as headers. Otherwise the same
@@ -47,12 +42,7 @@ const _: () = {
             conn: &'c C,
             key: K,
             options: __outbox::EnqueueOptions,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
             __outbox::enqueue_with(self, conn, key, options)
         }
         /// Enqueues this event to a partition of your choice, counted from 0. Otherwise the
@@ -68,12 +58,7 @@ const _: () = {
             conn: &'c C,
             partition: u32,
             key: K,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
             __outbox::enqueue_to(self, conn, partition, key)
         }
         /// Enqueues many events, each with its key, in as few round trips as the database allows.
@@ -86,12 +71,7 @@ const _: () = {
         fn enqueue_all<'c, C, I, K, B>(
             conn: &'c C,
             events: I,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                ::std::vec::Vec<__outbox::OutboxMessageId>,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, I, K, B>
+        ) -> __outbox::Enqueuing<'c, ::std::vec::Vec<__outbox::OutboxMessageId>>
         where
             C: __outbox::ConnectionTrait,
             I: ::core::iter::IntoIterator<Item = (K, B)>,
@@ -108,15 +88,11 @@ const _: () = {
         fn emit<'c, C: __outbox::ConnectionTrait>(
             &self,
             conn: &'c C,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C> {
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
             __outbox::enqueue(self, conn, __outbox::EventKey::to_key_bytes(&self.0))
         }
     }
+    const _: usize = <OrderCreated as __outbox::Event>::MAX_PAYLOAD;
     __outbox::inventory::submit! {
         __outbox::EventRegistration::of:: < OrderCreated >
         (::core::concat!(::core::module_path!(), "::", "OrderCreated"), ::core::file!(),

@@ -35,13 +35,8 @@ const _: () = {
             &self,
             conn: &'c C,
             key: K,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
-            ::core::future::pending()
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
+            ::std::boxed::Box::pin(::core::future::pending())
         }
         /// Enqueues this event under a key, with options such as headers. Otherwise the same
         /// as `enqueue`.
@@ -53,13 +48,8 @@ const _: () = {
             conn: &'c C,
             key: K,
             options: __outbox::EnqueueOptions,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
-            ::core::future::pending()
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
+            ::std::boxed::Box::pin(::core::future::pending())
         }
         /// Enqueues this event to a partition of your choice, counted from 0. Otherwise the
         /// same as `enqueue`.
@@ -74,13 +64,8 @@ const _: () = {
             conn: &'c C,
             partition: u32,
             key: K,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
-            ::core::future::pending()
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
+            ::std::boxed::Box::pin(::core::future::pending())
         }
         /// Enqueues many events, each with its key, in as few round trips as the database allows.
         ///
@@ -92,19 +77,14 @@ const _: () = {
         pub fn enqueue_all<'c, C, I, K, B>(
             conn: &'c C,
             events: I,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                ::std::vec::Vec<__outbox::OutboxMessageId>,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, I, K, B>
+        ) -> __outbox::Enqueuing<'c, ::std::vec::Vec<__outbox::OutboxMessageId>>
         where
             C: __outbox::ConnectionTrait,
             I: ::core::iter::IntoIterator<Item = (K, B)>,
             K: __outbox::EventKey,
             B: ::core::borrow::Borrow<Self>,
         {
-            ::core::future::pending()
+            ::std::boxed::Box::pin(::core::future::pending())
         }
         /// Enqueues this event under its own key, the one that `key = ..` names. Otherwise the
         /// same as `enqueue`.
@@ -114,13 +94,8 @@ const _: () = {
         pub fn emit<'c, C: __outbox::ConnectionTrait>(
             &self,
             conn: &'c C,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C> {
-            ::core::future::pending()
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
+            ::std::boxed::Box::pin(::core::future::pending())
         }
     }
 };

@@ -9,4 +9,5 @@ const _: () = {
             __outbox::Partitions::of(4),
         );
     }
+    const _: __outbox::Queue = <Orders as __outbox::QueueType>::QUEUE;
 };

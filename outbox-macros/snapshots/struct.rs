@@ -30,12 +30,7 @@ const _: () = {
             &self,
             conn: &'c C,
             key: K,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
             __outbox::enqueue(self, conn, key)
         }
         /// Enqueues this event under a key, with options such as headers. Otherwise the same
@@ -48,12 +43,7 @@ const _: () = {
             conn: &'c C,
             key: K,
             options: __outbox::EnqueueOptions,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
             __outbox::enqueue_with(self, conn, key, options)
         }
         /// Enqueues this event to a partition of your choice, counted from 0. Otherwise the
@@ -69,12 +59,7 @@ const _: () = {
             conn: &'c C,
             partition: u32,
             key: K,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                __outbox::OutboxMessageId,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, K> {
+        ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId> {
             __outbox::enqueue_to(self, conn, partition, key)
         }
         /// Enqueues many events, each with its key, in as few round trips as the database allows.
@@ -87,12 +72,7 @@ const _: () = {
         pub fn enqueue_all<'c, C, I, K, B>(
             conn: &'c C,
             events: I,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<
-                ::std::vec::Vec<__outbox::OutboxMessageId>,
-                __outbox::EnqueueError,
-            >,
-        > + ::core::marker::Send + use<'c, C, I, K, B>
+        ) -> __outbox::Enqueuing<'c, ::std::vec::Vec<__outbox::OutboxMessageId>>
         where
             C: __outbox::ConnectionTrait,
             I: ::core::iter::IntoIterator<Item = (K, B)>,

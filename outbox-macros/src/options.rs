@@ -43,6 +43,11 @@ impl Options {
         }
     }
 
+    /// Gives up on a list that is none; that has been reported.
+    pub(crate) fn give_up(&mut self) {
+        self.puzzling = true;
+    }
+
     /// Adds the entries of a list.
     pub(crate) fn read(&mut self, tokens: TokenStream, errors: &mut Errors) {
         let parsed = (|input: ParseStream<'_>| {
@@ -153,16 +158,13 @@ pub(crate) fn peel(mut value: &Expr) -> &Expr {
 
 fn parse_value(name: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Option<Expr> {
     if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
-        errors.at(
-            name.span(),
-            format!("expected a value: write `{name} = ..`"),
-        );
+        errors.at(name.span(), no_value(name));
         skip_entry(input);
         return None;
     }
     input.parse::<Token![=]>().ok()?;
     if input.is_empty() || input.peek(Token![,]) {
-        errors.at(name.span(), format!("`{name}` has no value"));
+        errors.at(name.span(), no_value(name));
         return None;
     }
     // On a fork: how far a failed attempt reads is not specified.
@@ -178,6 +180,10 @@ fn parse_value(name: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Opt
             None
         }
     }
+}
+
+fn no_value(name: &Ident) -> String {
+    format!("expected a value: write `{name} = ..`")
 }
 
 fn parse_separator(input: ParseStream<'_>, errors: &mut Errors) {
@@ -199,5 +205,69 @@ fn skip_entry(input: ParseStream<'_>) {
         if input.parse::<TokenTree>().is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SPEC: Spec = Spec {
+        host: "`#[outbox_event]`",
+        options: &["queue", "partitions", "crate"],
+        example: "queue = \"orders\"",
+    };
+
+    fn read(list: &str) -> (Options, Errors) {
+        let (mut options, mut errors) = (Options::new(&SPEC), Errors::default());
+        options.read(list.parse().expect("tokens"), &mut errors);
+        (options, errors)
+    }
+
+    #[test]
+    fn a_list_is_read_in_any_order_with_or_without_a_last_comma() {
+        for list in [
+            "queue = A, crate = bus",
+            "crate = bus, queue = a::<B, C>(),",
+        ] {
+            let (options, errors) = read(list);
+            assert!(errors.is_empty(), "{list}");
+            assert!(options.value("queue").is_some() && options.value("crate").is_some());
+            assert!(options.lacks("partitions"));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_hides_no_neighbour() {
+        for nonsense in [
+            ",",
+            "=",
+            "= 4",
+            "7",
+            "\"a\"",
+            "()",
+            "partitions",
+            "partitions =",
+            "partitions 4",
+            "partitions == 4",
+            "partitions => 4",
+            "partitions = =",
+            "partitions = if",
+            "partitions(4)",
+            "partitions: 4",
+            "partitions = 4 5",
+            "self = 4",
+            "r#partition = 4",
+        ] {
+            let (options, errors) = read(&format!("{nonsense}, queue = \"orders\""));
+            assert!(!errors.is_empty(), "{nonsense}");
+            assert!(options.value("queue").is_some(), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_option_is_not_missing_as_well() {
+        assert!(!read("partition = 4").0.lacks("partitions"));
+        assert!(read("retries = 4").0.lacks("partitions"));
     }
 }

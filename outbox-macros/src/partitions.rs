@@ -2,10 +2,9 @@
 
 use crate::diag::Errors;
 use crate::options::peel;
-use crate::paths::{as_written, located_at};
+use crate::paths::{as_written, ends, parenthesized};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, ExprUnary, Lit, LitInt, UnOp};
 
 /// Reads a number of partitions: an expression of type `Partitions`.
@@ -25,8 +24,9 @@ pub(crate) fn read(value: &Expr, errors: &mut Errors) -> Option<TokenStream> {
         }
         constant => constant.to_token_stream(),
     };
-    let span = located_at(value.span());
-    Some(quote_spanned!(span=> __outbox::Partitions::of(#count)))
+    let (first, last) = ends(peel(value));
+    let count = parenthesized(count, last);
+    Some(quote_spanned!(first=> __outbox::Partitions::of #count))
 }
 
 fn literal(lit: &Lit, errors: &mut Errors) -> Option<TokenStream> {

@@ -4,7 +4,7 @@
 use crate::diag::Errors;
 use crate::name;
 use crate::options::{Options, peel};
-use proc_macro2::Span;
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, Path, parse_quote};
 
@@ -43,6 +43,25 @@ pub(crate) fn krate(options: &Options, errors: &mut Errors) -> Path {
 /// The place of a user's token, for tokens of ours that see our names.
 pub(crate) fn located_at(span: Span) -> Span {
     Span::call_site().located_at(span)
+}
+
+/// The places of the first and the last of a user's tokens. A call of ours whose
+/// path is at the one and whose parentheses are at the other is underlined like
+/// the tokens are: stable Rust has no other way to say "from here to there".
+pub(crate) fn ends(tokens: impl ToTokens) -> (Span, Span) {
+    let mut tokens = tokens.into_token_stream().into_iter();
+    let first = tokens
+        .next()
+        .map_or_else(Span::call_site, |token| token.span());
+    let last = tokens.last().map_or(first, |token| token.span());
+    (located_at(first), located_at(last))
+}
+
+/// `(tokens)`, with the parentheses at `span`.
+pub(crate) fn parenthesized(tokens: TokenStream, span: Span) -> Group {
+    let mut group = Group::new(Delimiter::Parenthesis, tokens);
+    group.set_span(span);
+    group
 }
 
 /// A path or a number as one writes it, without the spaces between its tokens.

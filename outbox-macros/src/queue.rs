@@ -100,6 +100,9 @@ fn expand(declaration: &Declaration, mut errors: Errors) -> TokenStream {
             impl __outbox::QueueType for #ident {
                 const QUEUE: __outbox::Queue = #queue;
             }
+
+            // So that a bad constant is found here and not where the queue is used.
+            const _: __outbox::Queue = <#ident as __outbox::QueueType>::QUEUE;
         };
     }
 }

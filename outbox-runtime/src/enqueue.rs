@@ -10,6 +10,7 @@ use crate::message::{NewMessage, OutboxMessageId};
 use crate::name::check_name;
 use crate::queue::Queue;
 use crate::store::incoming::{self, NewRow};
+use crate::wake;
 use sea_orm::ConnectionTrait;
 
 /// Enqueues one message made by hand; it will be delivered if the surrounding
@@ -99,7 +100,10 @@ pub(crate) async fn write_one<C: ConnectionTrait>(
 ) -> Result<OutboxMessageId, EnqueueError> {
     let event_type = row.event_type.clone();
     match incoming::insert_one(conn, queue.id(), row).await {
-        Ok(id) => Ok(id.into()),
+        Ok(id) => {
+            wake::mark(queue.id());
+            Ok(id.into())
+        }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),
     }
 }
@@ -114,7 +118,10 @@ pub(crate) async fn write_all<C: ConnectionTrait>(
     };
     let event_type = first.event_type.clone();
     match incoming::insert_all(conn, queue.id(), rows).await {
-        Ok(ids) => Ok(ids.into_iter().map(OutboxMessageId::from).collect()),
+        Ok(ids) => {
+            wake::mark(queue.id());
+            Ok(ids.into_iter().map(OutboxMessageId::from).collect())
+        }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),
     }
 }

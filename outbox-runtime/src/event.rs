@@ -2,6 +2,8 @@
 //!
 //! The functions here encode at once and return a future that only talks to the
 //! database: it borrows neither event nor key and is `Send` whatever they are.
+//! It is boxed so that its type does not name the key's: otherwise the compiler
+//! explains a wrong key at the argument, at the call, and at the `.await`.
 
 use crate::enqueue::{prepare, prepare_all, write_all, write_one};
 use crate::error::EnqueueError;
@@ -9,9 +11,12 @@ use crate::key::EventKey;
 use crate::message::{DEFAULT_MAX_PAYLOAD, EnqueueOptions, NewMessage, OutboxMessageId};
 use crate::queue::Queue;
 use sea_orm::ConnectionTrait;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
+use std::pin::Pin;
+
+/// A message on its way into the database; it borrows the connection.
+pub type Enqueuing<'c, T> = Pin<Box<dyn Future<Output = Result<T, EnqueueError>> + Send + 'c>>;
 
 /// An event: data with a name on the wire and a queue to go to.
 ///
@@ -21,7 +26,7 @@ use std::borrow::Borrow;
     label = "not an event",
     note = "put `#[outbox_event(queue = \"name\", partitions = 4)]` on it"
 )]
-pub trait Event: Serialize + DeserializeOwned + Send + 'static {
+pub trait Event: Serialize + for<'de> Deserialize<'de> + Send + 'static {
     /// The event type on the wire.
     const NAME: &'static str;
     /// Names it had earlier, still decoded.
@@ -32,12 +37,22 @@ pub trait Event: Serialize + DeserializeOwned + Send + 'static {
     const MAX_PAYLOAD: usize = DEFAULT_MAX_PAYLOAD;
 }
 
+/// A limit on payloads, for constants: a bad one is a compile error there.
+///
+/// # Panics
+/// If `bytes` is not 1 to 16 MiB.
+#[must_use]
+#[track_caller]
+pub const fn max_payload(bytes: usize) -> usize {
+    assert!(
+        1 <= bytes && bytes <= 16 * 1024 * 1024,
+        "`max_payload` must be 1 to 16777216 bytes (16 MiB)"
+    );
+    bytes
+}
+
 /// Enqueues an event under a key. See the method `#[outbox_event]` generates.
-pub fn enqueue<'c, E, C, K>(
-    event: &E,
-    conn: &'c C,
-    key: K,
-) -> impl Future<Output = Result<OutboxMessageId, EnqueueError>> + Send + use<'c, E, C, K>
+pub fn enqueue<'c, E, C, K>(event: &E, conn: &'c C, key: K) -> Enqueuing<'c, OutboxMessageId>
 where
     E: Event,
     C: ConnectionTrait,
@@ -52,7 +67,7 @@ pub fn enqueue_with<'c, E, C, K>(
     conn: &'c C,
     key: K,
     options: EnqueueOptions,
-) -> impl Future<Output = Result<OutboxMessageId, EnqueueError>> + Send + use<'c, E, C, K>
+) -> Enqueuing<'c, OutboxMessageId>
 where
     E: Event,
     C: ConnectionTrait,
@@ -67,7 +82,7 @@ pub fn enqueue_to<'c, E, C, K>(
     conn: &'c C,
     partition: u32,
     key: K,
-) -> impl Future<Output = Result<OutboxMessageId, EnqueueError>> + Send + use<'c, E, C, K>
+) -> Enqueuing<'c, OutboxMessageId>
 where
     E: Event,
     C: ConnectionTrait,
@@ -77,10 +92,7 @@ where
 }
 
 /// Enqueues many events at once, in order.
-pub fn enqueue_all<'c, E, C, I, K, B>(
-    conn: &'c C,
-    events: I,
-) -> impl Future<Output = Result<Vec<OutboxMessageId>, EnqueueError>> + Send + use<'c, E, C, I, K, B>
+pub fn enqueue_all<'c, E, C, I, K, B>(conn: &'c C, events: I) -> Enqueuing<'c, Vec<OutboxMessageId>>
 where
     E: Event,
     C: ConnectionTrait,
@@ -92,15 +104,15 @@ where
         .into_iter()
         .map(|(key, event)| message(event.borrow(), key));
     let prepared = prepare_all(&E::QUEUE, messages);
-    async move { write_all(conn, &E::QUEUE, prepared?).await }
+    Box::pin(async move { write_all(conn, &E::QUEUE, prepared?).await })
 }
 
 fn send<'c, E: Event, C: ConnectionTrait>(
     conn: &'c C,
     message: Result<NewMessage, EnqueueError>,
-) -> impl Future<Output = Result<OutboxMessageId, EnqueueError>> + Send + use<'c, E, C> {
+) -> Enqueuing<'c, OutboxMessageId> {
     let prepared = message.and_then(|message| prepare(&E::QUEUE, message));
-    async move { write_one(conn, &E::QUEUE, prepared?).await }
+    Box::pin(async move { write_one(conn, &E::QUEUE, prepared?).await })
 }
 
 fn message<E: Event, K: EventKey>(event: &E, key: K) -> Result<NewMessage, EnqueueError> {

@@ -75,6 +75,12 @@ impl Headers {
         self.0.is_empty()
     }
 
+    /// What the database has. Headers are ours, so what is no map of strings
+    /// was put there by somebody else and is left out.
+    pub(crate) fn decode(json: &str) -> Self {
+        Self(serde_json::from_str(json).unwrap_or_default())
+    }
+
     /// As the database keeps them; `None` for no headers.
     pub(crate) fn encode(&self) -> Result<Option<String>, InvalidHeader> {
         if self.is_empty() {

@@ -34,6 +34,7 @@ impl Partitions {
     /// If `count` is not a power of two from 1 to 64. For a count that is only
     /// known at run time use [`try_of`](Self::try_of).
     #[must_use]
+    #[track_caller]
     pub const fn of(count: u32) -> Self {
         match Self::try_of(count) {
             Ok(partitions) => partitions,

@@ -36,6 +36,7 @@ impl Queue {
     /// If `name` is not a name. For a name that is only known at run time use
     /// [`try_of`](Self::try_of).
     #[must_use]
+    #[track_caller]
     pub const fn of(name: &'static str, partitions: Partitions) -> Self {
         assert!(
             is_valid_name(name),

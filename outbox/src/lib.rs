@@ -36,6 +36,9 @@ pub use outbox_runtime::{
     enqueue_batch, events, is_valid_name, queue_id,
 };
 
+/// The sea-orm that this crate works with, for a program that has no dependency on it.
+pub use sea_orm;
+
 /// What a program that uses the outbox needs, in one line.
 pub mod prelude {
     pub use crate::{
@@ -49,7 +52,9 @@ pub mod prelude {
 /// What the macros' output refers to. Not for use by hand; it may change in any release.
 #[doc(hidden)]
 pub mod __private {
-    pub use outbox_runtime::event::{enqueue, enqueue_all, enqueue_to, enqueue_with};
+    pub use outbox_runtime::event::{
+        Enqueuing, enqueue, enqueue_all, enqueue_to, enqueue_with, max_payload,
+    };
     pub use outbox_runtime::inventory;
     pub use outbox_runtime::{
         EnqueueError, EnqueueOptions, Event, EventKey, EventRegistration, OutboxMessageId,

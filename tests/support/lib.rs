@@ -9,10 +9,20 @@ mod schema_text;
 
 pub use database::{Engine, TestDb, run};
 pub use schema_text::schema_text;
+use std::time::{Duration, Instant};
 
 // What the macro below refers to.
 #[doc(hidden)]
 pub use tokio;
+
+/// Waits until `condition` holds; fails after 30 seconds, saying what was awaited.
+pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition().await {
+        assert!(Instant::now() < deadline, "waited 30 s in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
 
 /// Runs each `async fn name(db: &TestDb)` on every engine, on a database of its
 /// own that has the outbox tables; with `empty;` in front, that has none.

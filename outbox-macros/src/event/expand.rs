@@ -20,6 +20,12 @@ pub(super) fn expand(model: &Model<'_>) -> TokenStream {
         generics,
     };
     let methods = methods.calling_runtime(model.key.as_ref());
+    // The registration evaluates the other consts; this one would only fail where
+    // an event is enqueued.
+    let evaluated = model
+        .max_payload
+        .is_some()
+        .then(|| quote!(const _: usize = <#ident as __outbox::Event>::MAX_PAYLOAD;));
     let rust_name = ident.unraw().to_string();
     quote! {
         const _: () = {
@@ -31,6 +37,8 @@ pub(super) fn expand(model: &Model<'_>) -> TokenStream {
             }
 
             #methods
+
+            #evaluated
 
             __outbox::inventory::submit! {
                 __outbox::EventRegistration::of::<#ident>(

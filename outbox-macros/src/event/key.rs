@@ -58,7 +58,8 @@ fn field(input: &Input, fields: &Fields, member: Member, errors: &mut Errors) ->
     let known: Vec<String> = fields.members().map(|known| show(&known)).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let given = show(&member);
-    let advice = match did_you_mean(&given, known.iter().copied()) {
+    let close = did_you_mean(&given, known.iter().copied());
+    let advice = match close.filter(|_| matches!(member, Member::Named(_))) {
         Some(close) => format!("; did you mean `{close}`?"),
         None if known.is_empty() => {
             ": it has no fields; a function is written as a path, `key = Self::order_key`"

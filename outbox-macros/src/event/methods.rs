@@ -4,11 +4,10 @@
 //! it, nothing at all: then they are there so that calls of them compile.
 
 use super::key::Key;
-use crate::paths::located_at;
+use crate::paths::ends;
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{GenericParam, Generics, Ident, Visibility};
+use syn::{Generics, Ident, Visibility};
 
 /// What the methods of one event are made of.
 pub(crate) struct Methods<'a> {
@@ -28,16 +27,16 @@ struct Method {
 impl Methods<'_> {
     /// Methods that work, with `emit` if there is a key.
     pub(super) fn calling_runtime(&self, key: Option<&Key>) -> TokenStream {
-        let emit = key.map(|key| self.emit(key_bytes(key)));
-        self.implementation(self.enqueues().into_iter().chain(emit))
+        let emit = key.map(|key| Self::emit(own_key(key)));
+        self.implementation(Self::enqueues().into_iter().chain(emit))
     }
 
     /// Methods with the same signatures that do nothing.
     pub(crate) fn doing_nothing(&self, with_emit: bool) -> TokenStream {
-        let emit = with_emit.then(|| self.emit(TokenStream::new()));
-        let methods = self.enqueues().into_iter().chain(emit);
+        let emit = with_emit.then(|| Self::emit(TokenStream::new()));
+        let methods = Self::enqueues().into_iter().chain(emit);
         self.implementation(methods.map(|method| Method {
-            body: quote!(::core::future::pending()),
+            body: quote!(::std::boxed::Box::pin(::core::future::pending())),
             ..method
         }))
     }
@@ -57,7 +56,7 @@ impl Methods<'_> {
                 #vis fn #signature { #body }
             }
         });
-        // Which of them a program calls is its own affair.
+        // Which of them a program calls is its own affair; a stub ignores its arguments.
         quote! {
             #[allow(dead_code, unused_variables)]
             impl #impl_generics #ident #ty_generics #where_clause {
@@ -66,12 +65,9 @@ impl Methods<'_> {
         }
     }
 
-    fn enqueues(&self) -> [Method; 4] {
-        let one = self.future(quote!(__outbox::OutboxMessageId), quote!(C, K));
-        let many = self.future(
-            quote!(::std::vec::Vec<__outbox::OutboxMessageId>),
-            quote!(C, I, K, B),
-        );
+    fn enqueues() -> [Method; 4] {
+        let one = quote!(__outbox::Enqueuing<'c, __outbox::OutboxMessageId>);
+        let many = quote!(__outbox::Enqueuing<'c, ::std::vec::Vec<__outbox::OutboxMessageId>>);
         let generics = quote!('c, C: __outbox::ConnectionTrait, K: __outbox::EventKey);
         [
             Method {
@@ -113,45 +109,34 @@ impl Methods<'_> {
         ]
     }
 
-    fn emit(&self, key: TokenStream) -> Method {
-        let one = self.future(quote!(__outbox::OutboxMessageId), quote!(C));
+    fn emit(key: TokenStream) -> Method {
         Method {
             docs: EMIT,
             signature: quote! {
-                emit<'c, C: __outbox::ConnectionTrait>(&self, conn: &'c C) -> #one
+                emit<'c, C: __outbox::ConnectionTrait>(
+                    &self,
+                    conn: &'c C,
+                ) -> __outbox::Enqueuing<'c, __outbox::OutboxMessageId>
             },
             body: quote!(__outbox::enqueue(self, conn, #key)),
         }
     }
-
-    /// A future that borrows `conn` but not the event, in every edition.
-    fn future(&self, ok: TokenStream, params: TokenStream) -> TokenStream {
-        let lifetimes = self.generics.lifetimes().map(|param| &param.lifetime);
-        let types = self.generics.params.iter().filter_map(|param| match param {
-            GenericParam::Lifetime(_) => None,
-            GenericParam::Type(param) => Some(&param.ident),
-            GenericParam::Const(param) => Some(&param.ident),
-        });
-        quote! {
-            impl ::core::future::Future<Output = ::core::result::Result<#ok, __outbox::EnqueueError>>
-                + ::core::marker::Send
-                + use<'c, #(#lifetimes,)* #(#types,)* #params>
-        }
-    }
 }
 
-/// The bytes of an event's key. Not the key itself: it may borrow the event,
-/// and the future may not. Located at the user's token, for what the compiler
-/// has to say about its type.
-fn key_bytes(key: &Key) -> TokenStream {
-    match key {
-        Key::Field(member) => quote_spanned! {located_at(member.span())=>
-            __outbox::EventKey::to_key_bytes(&self.#member)
-        },
-        Key::Function(path) => quote_spanned! {located_at(path.span())=>
-            __outbox::EventKey::to_key_bytes(&#path(self))
-        },
-    }
+/// The key of an event, as bytes: the compiler explains a type that is no key in
+/// fewer words here than in a call of `enqueue`. Located at the user's token.
+fn own_key(key: &Key) -> TokenStream {
+    let (place, key) = match key {
+        Key::Field(member) => {
+            let (place, _) = ends(member);
+            (place, quote_spanned!(place=> self.#member))
+        }
+        Key::Function(path) => {
+            let (_, place) = ends(path);
+            (place, quote_spanned!(place=> #path(self)))
+        }
+    };
+    quote_spanned!(place=> __outbox::EventKey::to_key_bytes(&#key))
 }
 
 const ENQUEUE: &str = "\

@@ -5,10 +5,10 @@ use super::key::{self, Key};
 use super::parse::Input;
 use crate::diag::Errors;
 use crate::options::peel;
-use crate::paths::{as_written, located_at};
+use crate::paths::{as_written, ends, located_at, parenthesized};
 use crate::{name, partitions, paths};
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use proc_macro2::{Literal, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use std::collections::HashSet;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -85,9 +85,6 @@ fn not_generic(host: &str) -> String {
 
 fn queue(input: &Input, errors: &mut Errors) -> Option<TokenStream> {
     let options = &input.options;
-    let partitions = options
-        .value("partitions")
-        .map(|value| partitions::read(value, errors));
     let Some(value) = options.value("queue") else {
         if options.lacks("queue") {
             errors.at(input.list, format!(
@@ -95,17 +92,19 @@ fn queue(input: &Input, errors: &mut Errors) -> Option<TokenStream> {
                 input.host
             ));
         }
+        partitions(input, errors);
         return None;
     };
     if let Some(literal) = name::string(value) {
         let name = name::read("a queue", literal, errors);
+        let partitions = partitions(input, errors);
         if options.lacks("partitions") {
             errors.on(
                 literal,
                 "a queue given by name needs its number of partitions: write `partitions = 4` (1, 2, 4, 8, 16, 32 or 64)",
             );
         }
-        let (name, partitions) = (name?, partitions??);
+        let (name, partitions) = (name?, partitions?);
         return Some(quote!(__outbox::Queue::of(#name, #partitions)));
     }
     let Expr::Path(path) = peel(value) else {
@@ -116,16 +115,20 @@ fn queue(input: &Input, errors: &mut Errors) -> Option<TokenStream> {
         return None;
     };
     if let Some(given) = options.name("partitions") {
-        let path = as_written(path);
         errors.at(
             given.span(),
             format!(
-                "the queue type `{path}` says how many partitions there are: leave `partitions` out"
+                "the queue type `{}` says how many partitions there are: leave `partitions` out",
+                as_written(path)
             ),
         );
     }
     let span = located_at(path.span());
     Some(quote_spanned!(span=> <#path as __outbox::QueueType>::QUEUE))
+}
+
+fn partitions(input: &Input, errors: &mut Errors) -> Option<TokenStream> {
+    partitions::read(input.options.value("partitions")?, errors)
 }
 
 fn event_name(input: &Input, errors: &mut Errors) -> Option<LitStr> {
@@ -142,12 +145,13 @@ fn event_name(input: &Input, errors: &mut Errors) -> Option<LitStr> {
     }
     let default = ident.unraw().to_string();
     // Somebody who wrote `name` wrongly has not asked for the default.
-    if input.options.name("name").is_none()
-        && let Err(message) = name::check("an event type", &default)
-    {
+    if input.options.lacks("name") && name::check("an event type", &default).is_err() {
         errors.on(
             ident,
-            format!("{message}; this type needs a name of its own: write `name = \"..\"`"),
+            format!(
+                "`{default}` cannot be the name of an event type: write `name = \"..\"`, with at \
+                 most 128 ASCII letters, digits, `.`, `_` or `-`"
+            ),
         );
         return None;
     }
@@ -194,15 +198,22 @@ fn aliases(input: &Input, name: Option<&LitStr>, errors: &mut Errors) -> Vec<Lit
 fn max_payload(input: &Input, errors: &mut Errors) -> Option<TokenStream> {
     let value = input.options.value("max_payload")?;
     let limit = MAX_PAYLOAD_LIMIT;
-    let rule = format!("`max_payload` is 1 to {limit} bytes (16 MiB)");
     match peel(value) {
         Expr::Lit(ExprLit {
             lit: Lit::Int(number),
             ..
         }) => match number.base10_parse::<usize>() {
-            Ok(bytes) if (1..=limit).contains(&bytes) => Some(quote!(#bytes)),
+            Ok(bytes) if (1..=limit).contains(&bytes) => {
+                Some(Literal::usize_unsuffixed(bytes).into_token_stream())
+            }
             _ => {
-                errors.on(number, format!("{rule}, not {}", number.base10_digits()));
+                errors.on(
+                    number,
+                    format!(
+                        "`max_payload` is 1 to {limit} bytes (16 MiB), not {}",
+                        number.base10_digits()
+                    ),
+                );
                 None
             }
         },
@@ -214,13 +225,9 @@ fn max_payload(input: &Input, errors: &mut Errors) -> Option<TokenStream> {
             None
         }
         constant => {
-            let span = located_at(constant.span());
-            Some(quote_spanned! {span=>
-                match #constant {
-                    bytes @ 1..=#limit => bytes,
-                    _ => ::core::panic!(#rule),
-                }
-            })
+            let (first, last) = ends(constant);
+            let bytes = parenthesized(constant.to_token_stream(), last);
+            Some(quote_spanned!(first=> __outbox::max_payload #bytes))
         }
     }
 }

@@ -73,13 +73,17 @@ pub(super) fn derive(item: TokenStream, errors: &mut Errors) -> Option<Input> {
         match &attr.meta {
             Meta::List(list) => options.read(list.tokens.clone(), errors),
             Meta::Path(_) => {}
-            Meta::NameValue(_) => errors.on(
-                attr,
-                "`#[outbox]` takes a list: write `#[outbox(queue = \"orders\", partitions = 4)]`",
-            ),
+            Meta::NameValue(_) => {
+                options.give_up();
+                errors.on(
+                    attr,
+                    "`#[outbox]` takes a list: write `#[outbox(queue = \"orders\", partitions = 4)]`",
+                );
+            }
         }
     }
     if list.is_none() {
+        options.give_up();
         errors.at(
             Span::call_site(),
             "`#[derive(OutboxEvent)]` needs `#[outbox(queue = \"orders\", partitions = 4)]` below it",

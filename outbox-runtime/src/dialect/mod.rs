@@ -3,33 +3,79 @@
 //! Each engine has a file with the same functions and constants in the same
 //! order; this one picks the file.
 
+mod error_class;
 mod mysql;
 mod postgres;
+mod postgres_worker;
 mod sqlite;
 
 use crate::store::incoming::{ChunkLimit, NewRow};
-use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Value};
+use sea_orm::{
+    ConnectionTrait, DbBackend, DbErr, IsolationLevel, QueryResult, SqliteTransactionMode,
+    TransactionOptions, Value,
+};
 
-/// Calls the same function of the connection's engine.
-macro_rules! dispatch {
-    ($conn:expr, $engine:ident => $call:expr) => {
-        match $conn.get_database_backend() {
-            DbBackend::Postgres => {
-                use postgres as $engine;
-                $call
-            }
-            DbBackend::MySql => {
-                use mysql as $engine;
-                $call
-            }
-            DbBackend::Sqlite => {
-                use sqlite as $engine;
-                $call
-            }
+/// An engine we speak to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dialect {
+    Postgres,
+    MySql,
+    Sqlite,
+}
+
+impl Dialect {
+    pub(crate) fn of<C: ConnectionTrait>(conn: &C) -> Result<Self, DbErr> {
+        match conn.get_database_backend() {
+            DbBackend::Postgres => Ok(Self::Postgres),
+            DbBackend::MySql => Ok(Self::MySql),
+            DbBackend::Sqlite => Ok(Self::Sqlite),
             other => Err(DbErr::BackendNotSupported {
                 db: other.as_str(),
                 ctx: "the outbox",
             }),
+        }
+    }
+
+    /// Its words for what every engine has.
+    pub(crate) const fn words(self) -> &'static Words {
+        match self {
+            Self::Postgres => &postgres::WORDS,
+            Self::MySql => &mysql::WORDS,
+            Self::Sqlite => &sqlite::WORDS,
+        }
+    }
+}
+
+/// What [`store::sql`](crate::store::sql) puts into statements; pairs go around
+/// their argument.
+pub(crate) struct Words {
+    pub(crate) now: &'static str,
+    pub(crate) later: (&'static str, &'static str),
+    pub(crate) micros: (&'static str, &'static str),
+    pub(crate) key: &'static str,
+    pub(crate) partition: &'static str,
+    pub(crate) for_update: &'static str,
+    pub(crate) skip_locked: &'static str,
+    /// `@` stands for the argument.
+    pub(crate) or_ignore: &'static str,
+}
+
+/// Calls the same function of the connection's engine.
+macro_rules! dispatch {
+    ($conn:expr, $engine:ident => $call:expr) => {
+        match Dialect::of($conn)? {
+            Dialect::Postgres => {
+                use postgres as $engine;
+                $call
+            }
+            Dialect::MySql => {
+                use mysql as $engine;
+                $call
+            }
+            Dialect::Sqlite => {
+                use sqlite as $engine;
+                $call
+            }
         }
     };
 }
@@ -74,6 +120,12 @@ pub(crate) async fn insert_incoming<C: ConnectionTrait>(
 ) -> Result<(), DbErr> {
     dispatch!(conn, engine => engine::insert_incoming(conn, queue_id, ids, partition_ids).await)
 }
+
+pub(crate) use error_class::{ErrorClass, classify};
+/// What an engine can do in one statement.
+pub(crate) use postgres_worker::{
+    claim as claim_at_once, sequence as sequence_at_once, vacuum as vacuum_at_once,
+};
 
 /// `insert` followed by `count` times `values`, with commas between.
 fn values_list(insert: &str, values: &str, count: usize) -> String {
@@ -120,4 +172,30 @@ fn returned_ids(rows: &[QueryResult], count: usize) -> Result<Vec<i64>, DbErr> {
     }
     ids.sort_unstable();
     Ok(ids)
+}
+
+/// How a transaction of our own that writes begins. READ COMMITTED, whatever
+/// the database's default: what follows a lock must see what came before it,
+/// and on MySQL gap locks would deadlock. On SQLite as the writer, because a
+/// reader that wants to become one cannot wait.
+pub(crate) fn transaction_options(dialect: Dialect) -> TransactionOptions {
+    match dialect {
+        Dialect::Postgres | Dialect::MySql => TransactionOptions {
+            isolation_level: Some(IsolationLevel::ReadCommitted),
+            ..TransactionOptions::default()
+        },
+        Dialect::Sqlite => TransactionOptions {
+            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+            ..TransactionOptions::default()
+        },
+    }
+}
+
+/// How the transaction of a handler begins: with the database's own isolation,
+/// which the user chose; on SQLite as the writer it will be.
+pub(crate) fn handler_transaction_options(dialect: Dialect) -> TransactionOptions {
+    match dialect {
+        Dialect::Postgres | Dialect::MySql => TransactionOptions::default(),
+        Dialect::Sqlite => transaction_options(dialect),
+    }
 }

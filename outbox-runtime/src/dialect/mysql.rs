@@ -1,7 +1,19 @@
 //! MySQL 8.0 or later and MariaDB 10.6 or later: only what is valid on both.
 
+use super::Words;
 use crate::store::incoming::{ChunkLimit, NewRow};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
+
+pub(super) const WORDS: Words = Words {
+    now: "UTC_TIMESTAMP(6)",
+    later: ("(UTC_TIMESTAMP(6) + INTERVAL ", " MICROSECOND)"),
+    micros: ("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ", ")"),
+    key: "`key`",
+    partition: "`partition`",
+    for_update: "FOR UPDATE",
+    skip_locked: "FOR UPDATE SKIP LOCKED",
+    or_ignore: "ON DUPLICATE KEY UPDATE @ = @",
+};
 
 /// Well below 65,535 parameters and the smallest default `max_allowed_packet`.
 pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {

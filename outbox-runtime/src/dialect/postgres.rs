@@ -1,7 +1,20 @@
 //! PostgreSQL 13 or later.
 
+use super::Words;
 use crate::store::incoming::{ChunkLimit, NewRow};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
+
+pub(super) const WORDS: Words = Words {
+    // now() is the time of BEGIN: leases and due times need the real one.
+    now: "clock_timestamp()",
+    later: ("(clock_timestamp() + ", " * interval '1 microsecond')"),
+    micros: ("(extract(epoch FROM ", ") * 1000000)::bigint"),
+    key: "key",
+    partition: "partition",
+    for_update: "FOR NO KEY UPDATE",
+    skip_locked: "FOR NO KEY UPDATE SKIP LOCKED",
+    or_ignore: "ON CONFLICT DO NOTHING",
+};
 
 /// The protocol carries a gigabyte; memory on both sides should not have to.
 pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {

@@ -1,7 +1,20 @@
 //! SQLite 3.42 or later (sea-orm brings its own).
 
+use super::Words;
 use crate::store::incoming::{ChunkLimit, NewRow};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
+
+pub(super) const WORDS: Words = Words {
+    now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+    later: ("(CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ", ")"),
+    micros: ("(", ")"),
+    key: "key",
+    partition: "partition",
+    // There is one writer, and our transactions begin as it.
+    for_update: "",
+    skip_locked: "",
+    or_ignore: "ON CONFLICT DO NOTHING",
+};
 
 /// Well below 32,766 parameters.
 pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {

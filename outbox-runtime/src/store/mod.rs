@@ -1,4 +1,12 @@
-//! The tables, one module per concern: binds values, runs the statements of
-//! the dialect, maps rows. No decisions are made here.
+//! The tables, one module per concern: binds values, runs statements, maps rows.
+//!
+//! Where an engine can do a thing in one statement of its own, that is in the
+//! dialect; where it needs steps, the steps are here, once for all engines.
 
+pub(crate) mod cleanup;
+pub(crate) mod cursor;
 pub(crate) mod incoming;
+pub(crate) mod reconcile;
+pub(crate) mod registration;
+pub(crate) mod sequencing;
+pub(crate) mod sql;

@@ -1,0 +1,240 @@
+//! PostgreSQL's one-statement forms of what a worker does all the time.
+
+use crate::store::cleanup::Vacuumed;
+use crate::store::cursor::{ClaimRequest, Claimed, RawRow};
+use crate::store::sequencing::Sequenced;
+use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
+
+/// `q` is the lock, and where asked makes the commit asynchronous at no round
+/// trip's cost. `t` takes rows by ctid in the order of their ids; one that
+/// another pass took since our snapshot is skipped by the re-check. The EXISTS is
+/// evaluated once, so that a pass without the lock reads nothing. Partitions
+/// nobody registered are beyond the count and stay. The division fails the
+/// statement if fewer rows were written than taken.
+const SEQUENCE: &str = "\
+    WITH q AS MATERIALIZED ( \
+        SELECT partitions, \
+            CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true) END \
+        FROM outbox_queue WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED \
+    ), t AS ( \
+        DELETE FROM outbox_incoming WHERE ctid = ANY (ARRAY( \
+            SELECT i.ctid FROM outbox_incoming i \
+            WHERE EXISTS (SELECT FROM q) AND i.queue_id = $1 \
+                AND i.partition_id >= $1 AND i.partition_id < $1 + (SELECT partitions FROM q) \
+            ORDER BY i.id LIMIT $2 \
+        )) RETURNING id, partition_id \
+    ), n AS ( \
+        SELECT partition_id, count(*) AS rows FROM t GROUP BY partition_id \
+    ), p AS ( \
+        UPDATE outbox_partition p SET sequence = p.sequence + n.rows \
+        FROM n WHERE p.id = n.partition_id RETURNING p.id, p.sequence - n.rows AS base \
+    ), o AS ( \
+        INSERT INTO outbox_outgoing (partition_id, seq, id) \
+        SELECT t.partition_id, \
+            p.base + row_number() OVER (PARTITION BY t.partition_id ORDER BY t.id), t.id \
+        FROM t JOIN p ON p.id = t.partition_id \
+        RETURNING id \
+    ) \
+    SELECT n.partition_id, n.rows, \
+        1 / CASE WHEN (SELECT count(*) FROM t) = (SELECT count(*) FROM o) THEN 1 ELSE 0 END \
+    FROM q LEFT JOIN n ON true";
+
+pub(crate) async fn sequence<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    limit: u32,
+    asynchronous: bool,
+) -> Result<Sequenced, DbErr> {
+    let values = [
+        queue_id.into(),
+        i64::from(limit).into(),
+        asynchronous.into(),
+    ];
+    let rows = query(conn, SEQUENCE, values).await?;
+    if rows.is_empty() {
+        return Ok(Sequenced::LOCKED);
+    }
+    let mut done = Sequenced::default();
+    for row in &rows {
+        if let Some(partition_id) = row.try_get_by_index::<Option<i64>>(0)? {
+            let taken: i64 = row.try_get_by_index(1)?;
+            done.add(partition_id, usize::try_from(taken).unwrap_or(0));
+        }
+    }
+    Ok(done)
+}
+
+/// Lock, acknowledge, look, and only if there is something (or something to
+/// acknowledge) write; one statement for an idle poll, a first claim, and the
+/// acknowledgement of a batch together with the claim of the next.
+///
+/// `l` locks the cursor if it is free or ours; a locked one is somebody's at work.
+/// `c` is the cursor after the acknowledgement. `f` is the failure record of
+/// the next message: while there is one, or after a claim that died
+/// (`claimed > processed`), one message is claimed, and charged as it is
+/// (`g`). `n` are the rows; none before the next attempt is due. `u` writes.
+const CLAIM: &str = "\
+    WITH l AS MATERIALIZED ( \
+        SELECT processed_seq, claimed_seq, lease_epoch, \
+            (lease_owner = $3 AND lease_epoch = $4) IS TRUE AS held, \
+            CASE WHEN $9 THEN set_config('synchronous_commit', 'off', true) END \
+        FROM outbox_cursor \
+        WHERE partition_id = $1 AND consumer = $2 \
+            AND (lease_until IS NULL OR lease_until <= clock_timestamp() \
+                OR (lease_owner = $3 AND lease_epoch = $4)) \
+        FOR NO KEY UPDATE SKIP LOCKED \
+    ), c AS MATERIALIZED ( \
+        SELECT held, lease_epoch, \
+            CASE WHEN held THEN $5 ELSE processed_seq END AS processed, \
+            CASE WHEN held THEN $6 ELSE claimed_seq END AS claimed \
+        FROM l \
+    ), f AS MATERIALIZED ( \
+        SELECT a.attempts, a.not_before > clock_timestamp() AS waiting, \
+            (extract(epoch FROM a.not_before - clock_timestamp()) * 1000000)::bigint AS due_in \
+        FROM c JOIN outbox_attempt a \
+            ON a.partition_id = $1 AND a.consumer = $2 AND a.seq = c.processed + 1 \
+    ), n AS MATERIALIZED ( \
+        SELECT o.seq, o.id FROM outbox_outgoing o \
+        WHERE EXISTS (SELECT FROM c) AND NOT EXISTS (SELECT FROM f WHERE waiting) \
+            AND o.partition_id = $1 AND o.seq > (SELECT processed FROM c) \
+        ORDER BY o.seq \
+        LIMIT (SELECT CASE WHEN c.claimed > c.processed OR EXISTS (SELECT FROM f) \
+            THEN 1 ELSE $8 END FROM c) \
+    ), u AS ( \
+        UPDATE outbox_cursor SET \
+            processed_seq = c.processed, \
+            claimed_seq = GREATEST(c.claimed, c.processed, k.last), \
+            lease_epoch = c.lease_epoch + CASE WHEN k.last IS NULL THEN 0 ELSE 1 END, \
+            lease_owner = CASE WHEN k.last IS NULL THEN NULL ELSE $3 END, \
+            lease_until = CASE WHEN k.last IS NULL THEN NULL \
+                ELSE clock_timestamp() + $7 * interval '1 microsecond' END \
+        FROM c, (SELECT max(seq) AS last FROM n) AS k \
+        WHERE partition_id = $1 AND consumer = $2 AND (c.held OR k.last IS NOT NULL) \
+        RETURNING outbox_cursor.lease_epoch \
+    ), g AS ( \
+        INSERT INTO outbox_attempt AS a (partition_id, consumer, seq, attempts, not_before) \
+        SELECT $1, $2, n.seq, 1, clock_timestamp() FROM n, c \
+        WHERE c.claimed > c.processed OR EXISTS (SELECT FROM f) \
+        ON CONFLICT (partition_id, consumer, seq) \
+            DO UPDATE SET attempts = LEAST(a.attempts, 2147483646) + 1 \
+        RETURNING attempts \
+    ), d AS ( \
+        DELETE FROM outbox_attempt \
+        WHERE $10 AND EXISTS (SELECT FROM c WHERE held) \
+            AND partition_id = $1 AND consumer = $2 AND seq <= $5 \
+    ) \
+    SELECT c.held, c.claimed > c.processed, c.claimed, f.due_in, u.lease_epoch, g.attempts, \
+        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, \
+        (extract(epoch FROM b.enqueued_at) * 1000000)::bigint \
+    FROM c LEFT JOIN f ON true LEFT JOIN u ON true LEFT JOIN g ON true \
+        LEFT JOIN n ON true LEFT JOIN outbox_body b ON b.id = n.id \
+    ORDER BY n.seq";
+
+pub(crate) async fn claim<C: ConnectionTrait>(
+    conn: &C,
+    request: &ClaimRequest<'_>,
+) -> Result<Claimed, DbErr> {
+    let ack = request.ack.as_ref();
+    let values = [
+        request.partition_id.into(),
+        request.consumer.into(),
+        request.owner.into(),
+        ack.map_or(-1, |ack| ack.epoch).into(),
+        ack.map_or(0, |ack| ack.processed).into(),
+        ack.map_or(0, |ack| ack.claimed).into(),
+        request.lease_micros().into(),
+        i64::from(request.limit).into(),
+        request.asynchronous.into(),
+        ack.is_some_and(|ack| ack.forget_attempts).into(),
+    ];
+    let rows = query(conn, CLAIM, values).await?;
+    let Some(first) = rows.first() else {
+        return Ok(Claimed::busy());
+    };
+    let mut claimed = Claimed {
+        free: true,
+        acked: first.try_get_by_index(0)?,
+        recovering: first
+            .try_get_by_index::<bool>(1)?
+            .then(|| first.try_get_by_index(2))
+            .transpose()?,
+        due_in: first.try_get_by_index(3)?,
+        epoch: first.try_get_by_index::<Option<i64>>(4)?.unwrap_or(-1),
+        charged: first.try_get_by_index(5)?,
+        rows: Vec::with_capacity(rows.len()),
+    };
+    for row in &rows {
+        if let Some(seq) = row.try_get_by_index::<Option<i64>>(6)? {
+            claimed.rows.push(RawRow::read(row, seq, 7)?);
+        }
+    }
+    Ok(claimed)
+}
+
+/// For each partition what every consumer has passed, from where the last pass
+/// stopped: starting at the oldest row would walk over every row deleted while
+/// some old transaction was open. A queue without consumers keeps everything.
+const VACUUM: &str = "\
+    WITH s AS MATERIALIZED ( \
+        SELECT CASE WHEN $4 THEN set_config('synchronous_commit', 'off', true) END \
+    ), w AS MATERIALIZED ( \
+        SELECT m.partition_id, m.after, min(c.processed_seq) AS upto \
+        FROM s, unnest($1::bigint[], $2::bigint[]) AS m (partition_id, after) \
+        JOIN outbox_cursor c ON c.partition_id = m.partition_id \
+        GROUP BY m.partition_id, m.after HAVING min(c.processed_seq) > m.after \
+    ), v AS MATERIALIZED ( \
+        SELECT w.partition_id, o.seq, o.id FROM w CROSS JOIN LATERAL ( \
+            SELECT o.seq, o.id FROM outbox_outgoing o \
+            JOIN outbox_body b ON b.id = o.id \
+            WHERE o.partition_id = w.partition_id AND o.seq > w.after AND o.seq <= w.upto \
+                AND b.enqueued_at <= clock_timestamp() - $5 * interval '1 microsecond' \
+            ORDER BY o.seq LIMIT $3 \
+        ) AS o \
+    ), x AS ( \
+        DELETE FROM outbox_outgoing o USING v \
+        WHERE o.partition_id = v.partition_id AND o.seq = v.seq \
+    ), y AS ( \
+        DELETE FROM outbox_body b USING v WHERE b.id = v.id \
+    ) \
+    SELECT partition_id, max(seq), count(*) FROM v GROUP BY partition_id";
+
+pub(crate) async fn vacuum<C: ConnectionTrait>(
+    conn: &C,
+    from: &[(i64, i64)],
+    limit: u32,
+    retention_micros: i64,
+    asynchronous: bool,
+) -> Result<Vec<Vacuumed>, DbErr> {
+    let (ids, after): (Vec<i64>, Vec<i64>) = from.iter().copied().unzip();
+    let values = [
+        ids.into(),
+        after.into(),
+        i64::from(limit).into(),
+        asynchronous.into(),
+        retention_micros.into(),
+    ];
+    query(conn, VACUUM, values)
+        .await?
+        .iter()
+        .map(|row| {
+            Ok(Vacuumed {
+                partition_id: row.try_get_by_index(0)?,
+                upto: row.try_get_by_index(1)?,
+                rows: row.try_get_by_index(2)?,
+            })
+        })
+        .collect()
+}
+
+async fn query<C, V>(conn: &C, sql: &str, values: V) -> Result<Vec<QueryResult>, DbErr>
+where
+    C: ConnectionTrait,
+    V: IntoIterator<Item = Value>,
+{
+    conn.query_all_raw(Statement::from_sql_and_values(
+        DbBackend::Postgres,
+        sql,
+        values,
+    ))
+    .await
+}

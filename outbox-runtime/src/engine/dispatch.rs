@@ -1,0 +1,203 @@
+//! A task per partition that has work, none for one that has not.
+
+use crate::dialect::{ErrorClass, classify};
+use crate::stage::processor::{Consumer, Handler, Next, PartitionState, turn};
+use crate::tuning::backoff;
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::task::TaskTracker;
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+/// Running, and woken meanwhile.
+const AGAIN: u8 = 2;
+/// How often a partition that somebody else holds is tried before we leave it
+/// to the reconciler: a hand-over takes milliseconds.
+const BUSY_TRIES: u32 = 4;
+
+/// The partitions of one consumer.
+pub(crate) struct Dispatcher {
+    pub(crate) consumer: Consumer,
+    slots: Vec<Slot>,
+    /// Bounds what runs at once for this consumer's queue.
+    permits: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Told when something was acknowledged: there may be rows to delete.
+    progress: Arc<Notify>,
+}
+
+struct Slot {
+    phase: AtomicU8,
+    state: Mutex<Option<PartitionState>>,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(
+        consumer: Consumer,
+        partitions: u32,
+        permits: Arc<Semaphore>,
+        tasks: TaskTracker,
+        progress: Arc<Notify>,
+    ) -> Arc<Self> {
+        let slots = (0..partitions)
+            .map(|_| Slot {
+                phase: AtomicU8::new(IDLE),
+                state: Mutex::default(),
+            })
+            .collect();
+        Arc::new(Self {
+            consumer,
+            slots,
+            permits,
+            tasks,
+            progress,
+        })
+    }
+
+    /// Sees to it that the partition is looked at after this call.
+    pub(crate) fn wake(self: &Arc<Self>, partition: u32) {
+        let Some(slot) = self.slots.get(partition as usize) else {
+            return;
+        };
+        if self.consumer.is_paused() || self.consumer.stop.stopping.is_cancelled() {
+            return;
+        }
+        let before = slot
+            .phase
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |phase| {
+                Some(if phase == IDLE { RUNNING } else { AGAIN })
+            });
+        if before == Ok(IDLE) {
+            let dispatcher = self.clone();
+            self.tasks
+                .spawn(async move { dispatcher.serve(partition).await });
+        }
+    }
+
+    /// Wakes the partitions whose bits are set.
+    pub(crate) fn wake_all(self: &Arc<Self>, partitions: u64) {
+        for partition in 0..64 {
+            if partitions & (1 << partition) != 0 {
+                self.wake(partition);
+            }
+        }
+    }
+
+    async fn serve(self: Arc<Self>, partition: u32) {
+        let slot = &self.slots[partition as usize];
+        let kept = slot.lock().take();
+        let mut state =
+            kept.unwrap_or_else(|| PartitionState::new(self.consumer.tuning.batch_size));
+        let (mut errors, mut busy) = (0, 0);
+        loop {
+            match self.one_turn(partition, &mut state).await {
+                Ok(next) => {
+                    errors = 0;
+                    self.progress.notify_one();
+                    match next {
+                        Next::Busy if busy < BUSY_TRIES => {
+                            busy += 1;
+                            self.pause(Duration::from_millis(2 << (2 * busy))).await;
+                        }
+                        Next::Busy | Next::Rest => {
+                            busy = 0;
+                            if self.rest(slot, &mut state) {
+                                return;
+                            }
+                        }
+                        Next::Later(due_in) => self.pause(due_in).await,
+                        Next::Again => {}
+                    }
+                }
+                Err(pause) => {
+                    errors += 1;
+                    let tuning = &self.consumer.tuning;
+                    let longest = backoff(tuning.retry_base, tuning.retry_max, errors - 1, true);
+                    self.pause(longest.max(pause)).await;
+                }
+            }
+            let stop = self.consumer.stop.stopping.is_cancelled();
+            if (stop && state.unsaved.is_none()) || self.consumer.stop.stopped.is_cancelled() {
+                return;
+            }
+            if self.consumer.is_paused() && state.unsaved.is_none() && self.rest(slot, &mut state) {
+                return;
+            }
+        }
+    }
+
+    /// A turn that survives everything; an error is the least pause before the next.
+    async fn one_turn(&self, partition: u32, state: &mut PartitionState) -> Result<Next, Duration> {
+        let consumer = &self.consumer;
+        let _permit = match &consumer.handler {
+            Handler::LeasedEach(_) | Handler::LeasedBatch(_) => None,
+            Handler::TransactionalEach(_) | Handler::TransactionalBatch(_) => {
+                Some(self.permits.acquire().await)
+            }
+        };
+        let turned = AssertUnwindSafe(turn(consumer, partition, state)).catch_unwind();
+        match turned.await {
+            Ok(Ok(next)) => Ok(next),
+            Ok(Err(error)) => {
+                let class = classify(&error);
+                let (queue, name) = (&*consumer.queue, &consumer.name);
+                if class == ErrorClass::Race {
+                    tracing::debug!(queue, partition, consumer = name, %error, "lost a race");
+                } else {
+                    tracing::warn!(
+                        queue, partition, consumer = name, %error,
+                        "a processor's pass failed; it will be tried again"
+                    );
+                }
+                Err(Duration::from_millis(1))
+            }
+            Err(_) => {
+                tracing::error!(
+                    queue = &*consumer.queue,
+                    partition,
+                    consumer = consumer.name,
+                    "a processor panicked; it will be started again"
+                );
+                *state = PartitionState::new(consumer.tuning.batch_size);
+                Err(consumer.tuning.retry_base)
+            }
+        }
+    }
+
+    /// Leaves the slot, unless it was woken meanwhile; says whether it did.
+    fn rest(&self, slot: &Slot, state: &mut PartitionState) -> bool {
+        let fresh = PartitionState::new(self.consumer.tuning.batch_size);
+        // Back in its place before another task can look for it.
+        let kept = std::mem::replace(state, fresh);
+        *slot.lock() = Some(kept);
+        let idle = slot
+            .phase
+            .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+        if idle.is_ok() || self.consumer.is_paused() {
+            slot.phase.store(IDLE, Ordering::Release);
+            return true;
+        }
+        slot.phase.store(RUNNING, Ordering::Release);
+        if let Some(kept) = slot.lock().take() {
+            *state = kept;
+        }
+        false
+    }
+
+    async fn pause(&self, duration: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(duration) => {}
+            () = self.consumer.stop.stopping.cancelled() => {}
+        }
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<PartitionState>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

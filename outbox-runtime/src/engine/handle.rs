@@ -1,0 +1,310 @@
+//! What a running outbox offers, and how it is stopped.
+
+use super::supervisor::{QueueRuntime, Shared};
+use crate::dialect::{Dialect, handler_transaction_options};
+use crate::engine::builder::OutboxBuilder;
+use crate::store::registration;
+use sea_orm::{
+    AccessMode, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    ExecResult, IsolationLevel, QueryResult, Statement, TransactionError, TransactionOptions,
+    TransactionTrait,
+};
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio_util::task::TaskTracker;
+
+/// A running outbox, for producing and operating. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbox {
+    shared: Arc<Shared>,
+}
+
+impl Outbox {
+    /// Starts to describe an outbox on these connections.
+    #[must_use]
+    pub fn builder(db: DatabaseConnection) -> OutboxBuilder {
+        OutboxBuilder::new(db)
+    }
+
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Begins a transaction whose commit wakes the sequencer at once. On SQLite
+    /// it begins as the writer, so that it cannot fail to become one later.
+    ///
+    /// # Errors
+    /// If the database cannot begin one.
+    pub async fn begin(&self) -> Result<OutboxTransaction, DbErr> {
+        let db = &self.shared.db;
+        let options = handler_transaction_options(Dialect::of(db)?);
+        Ok(OutboxTransaction {
+            tx: db.begin_with_options(options).await?,
+            shared: self.shared.clone(),
+        })
+    }
+
+    /// Runs `work` in a transaction, commits if it succeeds, and wakes the
+    /// sequencer at once.
+    ///
+    /// # Errors
+    /// What `work` returns, or what the database says to begin and commit.
+    pub async fn transaction<T, E, F>(&self, work: F) -> Result<T, TransactionError<E>>
+    where
+        F: for<'c> FnOnce(
+            &'c DatabaseTransaction,
+        ) -> Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>,
+        E: std::fmt::Display + std::fmt::Debug,
+    {
+        let tx = self.begin().await.map_err(TransactionError::Connection)?;
+        match work(&tx).await {
+            Ok(done) => {
+                tx.commit().await.map_err(TransactionError::Connection)?;
+                Ok(done)
+            }
+            Err(error) => {
+                tx.rollback().await.map_err(TransactionError::Connection)?;
+                Err(TransactionError::Transaction(error))
+            }
+        }
+    }
+
+    /// Makes every sequencer of this process look for committed messages now.
+    pub fn flush(&self) {
+        for runtime in &self.shared.queues {
+            runtime.signal.mark();
+        }
+    }
+
+    /// Pauses delivery of a queue, in every process, also after restarts. Those
+    /// elsewhere notice within their reconciler's interval. Messages are kept.
+    ///
+    /// Returns whether the database knows the queue.
+    ///
+    /// # Errors
+    /// If the database cannot be reached.
+    pub async fn pause(&self, queue: &str) -> Result<bool, DbErr> {
+        self.set_paused(queue, true).await
+    }
+
+    /// Resumes delivery of a queue.
+    ///
+    /// # Errors
+    /// As for [`pause`](Self::pause).
+    pub async fn resume(&self, queue: &str) -> Result<bool, DbErr> {
+        self.set_paused(queue, false).await
+    }
+
+    async fn set_paused(&self, queue: &str, paused: bool) -> Result<bool, DbErr> {
+        let id = crate::queue::queue_id(queue);
+        let known = registration::set_paused(&self.shared.db, id, paused).await?;
+        if let Some(runtime) = self.runtime(queue) {
+            runtime.paused.store(paused, Ordering::Release);
+            if !paused {
+                for dispatcher in &runtime.dispatchers {
+                    dispatcher.wake_all(u64::MAX);
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// Forgets a consumer that nobody runs any more, so that it does not hold
+    /// back the deletion of delivered messages. Its dead letters stay.
+    ///
+    /// Returns whether there was one.
+    ///
+    /// # Errors
+    /// If the database cannot be reached.
+    pub async fn remove_consumer(&self, queue: &str, consumer: &str) -> Result<bool, DbErr> {
+        let id = crate::queue::queue_id(queue);
+        registration::remove_consumer(&self.shared.db, id, consumer).await
+    }
+
+    fn runtime(&self, queue: &str) -> Option<&QueueRuntime> {
+        let mut queues = self.shared.queues.iter();
+        queues.find(|runtime| runtime.queue.name() == queue)
+    }
+}
+
+/// A transaction begun by [`Outbox::begin`]. Use it wherever a sea-orm
+/// transaction is expected, and commit it with [`commit`](Self::commit).
+pub struct OutboxTransaction {
+    tx: DatabaseTransaction,
+    shared: Arc<Shared>,
+}
+
+impl OutboxTransaction {
+    /// Commits, and wakes the sequencers of queues that were enqueued to.
+    ///
+    /// # Errors
+    /// If the database cannot commit.
+    pub async fn commit(self) -> Result<(), DbErr> {
+        self.tx.commit().await?;
+        for runtime in &self.shared.queues {
+            runtime.signal.committed();
+        }
+        Ok(())
+    }
+
+    /// Rolls back.
+    ///
+    /// # Errors
+    /// If the database cannot; it will when the connection ends.
+    pub async fn rollback(self) -> Result<(), DbErr> {
+        self.tx.rollback().await
+    }
+}
+
+impl Deref for OutboxTransaction {
+    type Target = DatabaseTransaction;
+
+    fn deref(&self) -> &DatabaseTransaction {
+        &self.tx
+    }
+}
+
+#[async_trait::async_trait]
+impl ConnectionTrait for OutboxTransaction {
+    fn get_database_backend(&self) -> DbBackend {
+        self.tx.get_database_backend()
+    }
+
+    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        self.tx.execute_raw(statement).await
+    }
+
+    async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
+        self.tx.execute_unprepared(sql).await
+    }
+
+    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        self.tx.query_one_raw(statement).await
+    }
+
+    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        self.tx.query_all_raw(statement).await
+    }
+}
+
+/// A running outbox, to be stopped. Dropping it stops without waiting.
+#[must_use = "the outbox stops when this is dropped"]
+pub struct OutboxHandle {
+    outbox: Outbox,
+    tasks: TaskTracker,
+}
+
+/// How a stop went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StopReport {
+    /// Whether every handler finished by itself.
+    pub clean: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl OutboxHandle {
+    pub(crate) fn new(outbox: Outbox, tasks: TaskTracker) -> Self {
+        Self { outbox, tasks }
+    }
+
+    /// What is running.
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Stops with a grace of ten seconds; see [`stop_within`](Self::stop_within).
+    pub async fn stop(self) -> StopReport {
+        self.stop_within(Duration::from_secs(10)).await
+    }
+
+    /// Stops: no new batches, the handlers' tokens are cancelled and they have
+    /// `grace` to finish; then they are dropped. Leases are given back and what
+    /// was interrupted is not counted as an attempt.
+    pub async fn stop_within(self, grace: Duration) -> StopReport {
+        let began = Instant::now();
+        let stop = &self.outbox.shared.stop;
+        stop.stopping.cancel();
+        self.tasks.close();
+        let clean = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
+        if !clean {
+            stop.stopped.cancel();
+            // What was interrupted is written down; a database that does not
+            // answer must not keep the process.
+            let _ = tokio::time::timeout(Duration::from_secs(2), self.tasks.wait()).await;
+        }
+        StopReport {
+            clean,
+            took: began.elapsed(),
+        }
+    }
+}
+
+impl Drop for OutboxHandle {
+    fn drop(&mut self) {
+        self.outbox.shared.stop.stopping.cancel();
+    }
+}
+
+/// So that nested transactions can be begun from it.
+#[async_trait::async_trait]
+impl TransactionTrait for OutboxTransaction {
+    type Transaction = DatabaseTransaction;
+
+    async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
+        self.tx.begin().await
+    }
+
+    async fn begin_with_config(
+        &self,
+        isolation_level: Option<IsolationLevel>,
+        access_mode: Option<AccessMode>,
+    ) -> Result<DatabaseTransaction, DbErr> {
+        self.tx
+            .begin_with_config(isolation_level, access_mode)
+            .await
+    }
+
+    async fn begin_with_options(
+        &self,
+        options: TransactionOptions,
+    ) -> Result<DatabaseTransaction, DbErr> {
+        self.tx.begin_with_options(options).await
+    }
+
+    async fn transaction<F, T, E>(&self, callback: F) -> Result<T, TransactionError<E>>
+    where
+        F: for<'c> FnOnce(
+                &'c DatabaseTransaction,
+            ) -> Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>
+            + Send,
+        T: Send,
+        E: std::fmt::Display + std::fmt::Debug + Send,
+    {
+        self.tx.transaction(callback).await
+    }
+
+    async fn transaction_with_config<F, T, E>(
+        &self,
+        callback: F,
+        isolation_level: Option<IsolationLevel>,
+        access_mode: Option<AccessMode>,
+    ) -> Result<T, TransactionError<E>>
+    where
+        F: for<'c> FnOnce(
+                &'c DatabaseTransaction,
+            ) -> Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>
+            + Send,
+        T: Send,
+        E: std::fmt::Display + std::fmt::Debug + Send,
+    {
+        self.tx
+            .transaction_with_config(callback, isolation_level, access_mode)
+            .await
+    }
+}

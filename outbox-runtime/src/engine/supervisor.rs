@@ -1,0 +1,234 @@
+//! The loops: each calls bounded passes, waits, and survives whatever a pass does.
+
+use super::dispatch::Dispatcher;
+use crate::dialect::{ErrorClass, classify};
+use crate::queue::Queue;
+use crate::stage::guard::Stop;
+use crate::store::reconcile::{Waiting, waiting};
+use crate::store::sequencing::{Sequenced, sequence};
+use crate::store::{cleanup, cursor};
+use crate::tuning::{OutboxProfile, WorkerTuning, backoff};
+use crate::wake::QueueSignal;
+use futures_util::FutureExt;
+use sea_orm::{DatabaseConnection, DbErr};
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore};
+
+/// After a signal a sequencer that finds nothing looks again after 1, 2, 4 ... ms,
+/// this often: the commit comes after the signal.
+const HOT_LOOKS: u32 = 9;
+
+/// What the loops share.
+pub(crate) struct Shared {
+    pub(crate) db: DatabaseConnection,
+    pub(crate) profile: OutboxProfile,
+    pub(crate) retention: Duration,
+    pub(crate) asynchronous: bool,
+    pub(crate) stop: Stop,
+    pub(crate) statements: Arc<Semaphore>,
+    pub(crate) progress: Arc<Notify>,
+    pub(crate) queues: Vec<QueueRuntime>,
+}
+
+/// A queue this process serves.
+pub(crate) struct QueueRuntime {
+    pub(crate) queue: Queue,
+    pub(crate) signal: Arc<QueueSignal>,
+    pub(crate) paused: Arc<AtomicBool>,
+    /// Bounds the transactions of handlers, so that a slow queue cannot take
+    /// every connection.
+    pub(crate) transactions: Arc<Semaphore>,
+    pub(crate) dispatchers: Vec<Arc<Dispatcher>>,
+}
+
+impl QueueRuntime {
+    fn wake(&self, partitions: u64) {
+        for dispatcher in &self.dispatchers {
+            dispatcher.wake_all(partitions);
+        }
+    }
+}
+
+impl Shared {
+    /// Runs a pass; `None` if it failed, after logging and a pause.
+    async fn pass<T>(
+        &self,
+        what: &str,
+        tuning: &WorkerTuning,
+        failures: &mut u32,
+        pass: impl Future<Output = Result<T, DbErr>>,
+    ) -> Option<T> {
+        let permit = self.statements.acquire().await;
+        let result = AssertUnwindSafe(pass).catch_unwind().await;
+        drop(permit);
+        match result {
+            Ok(Ok(done)) => {
+                *failures = 0;
+                return Some(done);
+            }
+            Ok(Err(error)) if classify(&error) == ErrorClass::Race => {
+                tracing::debug!(%error, "{what}: lost a race");
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "{what} failed; it will be tried again"),
+            Err(_) => tracing::error!("{what} panicked; it will be tried again"),
+        }
+        let pause = backoff(tuning.retry_base, tuning.retry_max, *failures, true);
+        *failures = failures.saturating_add(1);
+        self.pause(pause.max(Duration::from_millis(1))).await;
+        None
+    }
+
+    async fn pause(&self, duration: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(duration) => {}
+            () = self.stop.stopping.cancelled() => {}
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop.stopping.is_cancelled()
+    }
+}
+
+/// Numbers what is committed, as long as there is something; then waits.
+pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
+    let runtime = &shared.queues[index];
+    let tuning = &shared.profile.sequencer;
+    let what = format!("the sequencer of queue `{}`", runtime.queue.name());
+    let (mut looks, mut failures) = (0, 0);
+    let mut pace = tuning.active_interval;
+    while !shared.stopping() {
+        let pass = sequence(
+            &shared.db,
+            runtime.queue.id(),
+            tuning.batch_size,
+            shared.asynchronous,
+        );
+        let Some(done) = shared.pass(&what, tuning, &mut failures, pass).await else {
+            continue;
+        };
+        runtime.wake(done.moved);
+        if done.taken > 0 {
+            runtime.signal.found();
+            looks = 0;
+            pace = pace
+                .saturating_sub(tuning.ramp_step)
+                .max(tuning.min_interval);
+        } else {
+            looks += 1;
+            pace = tuning.active_interval;
+        }
+        if done.taken >= tuning.batch_size as usize {
+            shared.pause(pace).await;
+        } else if looks < HOT_LOOKS {
+            look_again(&shared, runtime, looks, &done).await;
+        } else {
+            looks = 0;
+            tokio::select! {
+                () = runtime.signal.marked() => {}
+                () = shared.stop.stopping.cancelled() => {}
+            }
+        }
+    }
+}
+
+/// A short pause that a signal ends, but not before a millisecond: signals come
+/// with every message, passes are for many.
+async fn look_again(shared: &Shared, runtime: &QueueRuntime, looks: u32, done: &Sequenced) {
+    let least = Duration::from_millis(1);
+    tokio::time::sleep(least).await;
+    if looks <= 1 && !done.locked {
+        return;
+    }
+    let longest = least * 2_u32.pow(looks.saturating_sub(1)) - least;
+    tokio::select! {
+        () = runtime.signal.marked() => {}
+        () = shared.pause(longest) => {}
+    }
+}
+
+/// Finds what lost its wake-up, in one query per interval.
+pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
+    let tuning = &shared.profile.reconciler;
+    let ids: Vec<i64> = shared.queues.iter().map(|q| q.queue.id()).collect();
+    let mut failures = 0;
+    while !shared.stopping() {
+        let pass = waiting(&shared.db, &ids);
+        let Some(found) = shared
+            .pass("the reconciler", tuning, &mut failures, pass)
+            .await
+        else {
+            continue;
+        };
+        for runtime in &shared.queues {
+            reconcile(runtime, &found);
+        }
+        shared.pause(tuning.idle_interval).await;
+    }
+}
+
+fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
+    let id = runtime.queue.id();
+    let paused = found.contains(&Waiting::Paused { queue_id: id });
+    runtime.paused.store(paused, Ordering::Release);
+    if found.contains(&Waiting::Unsequenced { queue_id: id }) {
+        runtime.signal.mark();
+    }
+    for waiting in found {
+        let Waiting::Claimable {
+            partition_id,
+            consumer,
+        } = waiting
+        else {
+            continue;
+        };
+        if partition_id & !0x3f != id {
+            continue;
+        }
+        for dispatcher in &runtime.dispatchers {
+            if dispatcher.consumer.name == *consumer {
+                dispatcher.wake_all(1 << (partition_id & 0x3f));
+            }
+        }
+    }
+}
+
+/// Deletes what everybody has passed, soon after the work.
+pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
+    let tuning = &shared.profile.vacuum;
+    let mut from: BTreeMap<i64, i64> = BTreeMap::new();
+    for runtime in &shared.queues {
+        for partition in 0..runtime.queue.partitions().count() {
+            from.insert(runtime.queue.id() | i64::from(partition), 0);
+        }
+    }
+    let mut failures = 0;
+    while !shared.stopping() {
+        let places: Vec<(i64, i64)> = from.iter().map(|(id, after)| (*id, *after)).collect();
+        let retention = cursor::micros(shared.retention);
+        let pass = cleanup::vacuum(
+            &shared.db,
+            &places,
+            tuning.batch_size,
+            retention,
+            shared.asynchronous,
+        );
+        let Some(done) = shared.pass("vacuum", tuning, &mut failures, pass).await else {
+            continue;
+        };
+        for partition in &done {
+            from.insert(partition.partition_id, partition.upto);
+        }
+        if done.iter().any(|d| d.rows >= i64::from(tuning.batch_size)) {
+            continue;
+        }
+        tokio::select! {
+            () = shared.progress.notified() => shared.pause(Duration::from_millis(500)).await,
+            () = shared.pause(tuning.idle_interval) => {}
+        }
+    }
+}

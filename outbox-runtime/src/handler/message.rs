@@ -1,0 +1,178 @@
+//! What a handler is given.
+
+use crate::message::{Headers, OutboxMessageId};
+use crate::store::cursor::{RawBody, RawRow};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio_util::sync::CancellationToken;
+
+/// A message as a handler sees it.
+#[derive(Clone)]
+pub struct OutboxMessage {
+    queue: Arc<str>,
+    partition: u32,
+    seq: i64,
+    id: OutboxMessageId,
+    body: Arc<Body>,
+    attempts: u32,
+}
+
+struct Body {
+    event_type: String,
+    key: Vec<u8>,
+    payload: Vec<u8>,
+    headers: Headers,
+    enqueued_at: SystemTime,
+}
+
+impl OutboxMessage {
+    pub(crate) fn new(
+        queue: &Arc<str>,
+        partition: u32,
+        row: &RawRow,
+        body: RawBody,
+        attempts: u32,
+    ) -> Self {
+        let since_1970 = Duration::from_micros(body.enqueued_us.unsigned_abs());
+        Self {
+            queue: queue.clone(),
+            partition,
+            seq: row.seq,
+            id: row.id.into(),
+            attempts,
+            body: Arc::new(Body {
+                event_type: body.event_type,
+                key: body.key,
+                payload: body.payload,
+                headers: body
+                    .headers
+                    .map(|json| Headers::decode(&json))
+                    .unwrap_or_default(),
+                enqueued_at: SystemTime::UNIX_EPOCH + since_1970,
+            }),
+        }
+    }
+
+    /// The id that `enqueue` returned: the same in every attempt.
+    #[must_use]
+    pub fn id(&self) -> OutboxMessageId {
+        self.id
+    }
+
+    /// The queue's name.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        &self.queue
+    }
+
+    /// The partition's number.
+    #[must_use]
+    pub fn partition(&self) -> u32 {
+        self.partition
+    }
+
+    /// Its place in the partition. Not a name: after a crash of the database
+    /// server a message may be numbered anew.
+    #[must_use]
+    pub fn sequence(&self) -> i64 {
+        self.seq
+    }
+
+    /// The event type.
+    #[must_use]
+    pub fn event_type(&self) -> &str {
+        &self.body.event_type
+    }
+
+    /// The bytes of its key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.body.key
+    }
+
+    /// Its payload.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.body.payload
+    }
+
+    /// Its headers.
+    #[must_use]
+    pub fn headers(&self) -> &Headers {
+        &self.body.headers
+    }
+
+    /// When it was enqueued, by the database's clock.
+    #[must_use]
+    pub fn enqueued_at(&self) -> SystemTime {
+        self.body.enqueued_at
+    }
+
+    /// How many attempts failed before this one.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        let body = RawBody {
+            event_type: "t".into(),
+            key: Vec::new(),
+            payload: Vec::new(),
+            headers: None,
+            target: None,
+            enqueued_us: 0,
+        };
+        let row = RawRow {
+            seq: 1,
+            id: 1,
+            body: None,
+        };
+        Self::new(&"q".into(), 0, &row, body, 0)
+    }
+}
+
+/// Keys and payloads may be secrets: they are not shown.
+impl fmt::Debug for OutboxMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboxMessage")
+            .field("queue", &self.queue)
+            .field("partition", &self.partition)
+            .field("sequence", &self.seq)
+            .field("id", &self.id.get())
+            .field("event_type", &self.body.event_type)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a handler may want to know beside the message.
+#[derive(Clone, Debug)]
+pub struct Ctx {
+    cancellation: CancellationToken,
+    deadline: Instant,
+}
+
+impl Ctx {
+    pub(crate) fn new(cancellation: CancellationToken, deadline: Instant) -> Self {
+        Self {
+            cancellation,
+            deadline,
+        }
+    }
+
+    /// Fires when the process stops and when the lease is nearly over. The
+    /// handler is dropped a little later.
+    #[must_use]
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// How long until the token fires because the lease is nearly over.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}

@@ -1,0 +1,102 @@
+//! What a handler is: four traits, by mode and by one message or a batch.
+
+mod batch;
+mod message;
+
+pub use batch::Batch;
+pub use message::{Ctx, OutboxMessage};
+
+use sea_orm::DatabaseTransaction;
+use std::fmt;
+use std::time::Duration;
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HandlerResult {
+    /// Done.
+    Success,
+    /// Try again after the policy's backoff.
+    Retry {
+        /// Why.
+        reason: String,
+    },
+    /// Try again after this long.
+    RetryAfter {
+        /// Why.
+        reason: String,
+        /// How long to wait.
+        delay: Duration,
+    },
+    /// It can never succeed: to the dead letters with it.
+    Reject {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl HandlerResult {
+    /// Try again after the policy's backoff.
+    pub fn retry(reason: impl fmt::Display) -> Self {
+        Self::Retry {
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Try again after `delay`.
+    pub fn retry_after(delay: Duration, reason: impl fmt::Display) -> Self {
+        Self::RetryAfter {
+            reason: reason.to_string(),
+            delay,
+        }
+    }
+
+    /// To the dead letters.
+    pub fn reject(reason: impl fmt::Display) -> Self {
+        Self::Reject {
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// At least once, outside any transaction, one message at a time.
+#[async_trait::async_trait]
+pub trait LeasedMessageHandler: Send + Sync + 'static {
+    /// Handles a message. Its id is the same in every attempt: use it as an
+    /// idempotency key.
+    async fn handle(&self, message: &OutboxMessage, ctx: &Ctx) -> HandlerResult;
+}
+
+/// At least once, outside any transaction, a batch of one partition at a time.
+#[async_trait::async_trait]
+pub trait LeasedHandler: Send + Sync + 'static {
+    /// Handles a batch. What was acknowledged through it is done whatever is
+    /// returned; a failure is that of the first message that was not. Success
+    /// without any acknowledgement means the whole batch.
+    async fn handle(&self, batch: &mut Batch, ctx: &Ctx) -> HandlerResult;
+}
+
+/// Exactly once with the database, one message at a time.
+#[async_trait::async_trait]
+pub trait TransactionalMessageHandler: Send + Sync + 'static {
+    /// Handles a message inside the transaction that also acknowledges it.
+    async fn handle(
+        &self,
+        tx: &DatabaseTransaction,
+        message: &OutboxMessage,
+        ctx: &Ctx,
+    ) -> HandlerResult;
+}
+
+/// Exactly once with the database, a batch of one partition at a time.
+#[async_trait::async_trait]
+pub trait TransactionalHandler: Send + Sync + 'static {
+    /// Handles a batch inside the transaction that also acknowledges it. On a
+    /// failure everything is rolled back and tried again one message at a time.
+    async fn handle(
+        &self,
+        tx: &DatabaseTransaction,
+        messages: &[OutboxMessage],
+        ctx: &Ctx,
+    ) -> HandlerResult;
+}

@@ -1,0 +1,100 @@
+//! Deleting what every consumer has passed.
+
+use super::registration::begin;
+use super::sql::{list, query};
+use crate::dialect::{self, Dialect};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
+
+/// What a pass deleted in a partition.
+#[derive(Debug)]
+pub(crate) struct Vacuumed {
+    pub(crate) partition_id: i64,
+    /// The last number deleted.
+    pub(crate) upto: i64,
+    pub(crate) rows: i64,
+}
+
+/// Deletes up to `limit` rows of each partition, beyond the number given with it.
+pub(crate) async fn vacuum(
+    db: &DatabaseConnection,
+    from: &[(i64, i64)],
+    limit: u32,
+    retention_micros: i64,
+    asynchronous: bool,
+) -> Result<Vec<Vacuumed>, DbErr> {
+    match Dialect::of(db)? {
+        Dialect::Postgres => {
+            dialect::vacuum_at_once(db, from, limit, retention_micros, asynchronous).await
+        }
+        Dialect::MySql | Dialect::Sqlite => {
+            vacuum_in_steps(db, from, limit, retention_micros).await
+        }
+    }
+}
+
+/// One query finds the partitions with something to delete; each is a short
+/// transaction of its own that deletes by lists of primary keys.
+async fn vacuum_in_steps(
+    db: &DatabaseConnection,
+    from: &[(i64, i64)],
+    limit: u32,
+    retention_micros: i64,
+) -> Result<Vec<Vacuumed>, DbErr> {
+    let passed = query(
+        db,
+        &format!(
+            "SELECT partition_id, MIN(processed_seq) FROM outbox_cursor \
+             WHERE partition_id IN ({}) GROUP BY partition_id",
+            list(from.iter().map(|(partition_id, _)| *partition_id))
+        ),
+        [],
+    )
+    .await?;
+    let mut vacuumed = Vec::new();
+    for row in &passed {
+        let (partition_id, upto): (i64, i64) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+        let after = from.iter().find(|(id, _)| *id == partition_id);
+        let Some(&(_, after)) = after.filter(|(_, after)| *after < upto) else {
+            continue;
+        };
+        let rows = query(
+            db,
+            "SELECT o.seq, o.id FROM outbox_outgoing o JOIN outbox_body b ON b.id = o.id \
+             WHERE o.partition_id = ? AND o.seq > ? AND o.seq <= ? AND b.enqueued_at <= {now+?} \
+             ORDER BY o.seq LIMIT ?",
+            [
+                partition_id.into(),
+                after.into(),
+                upto.into(),
+                (-retention_micros).into(),
+                limit.into(),
+            ],
+        )
+        .await?;
+        let mut seqs: Vec<i64> = Vec::with_capacity(rows.len());
+        let mut ids: Vec<i64> = Vec::with_capacity(rows.len());
+        for row in &rows {
+            seqs.push(row.try_get_by_index(0)?);
+            ids.push(row.try_get_by_index(1)?);
+        }
+        let Some(&last) = seqs.last() else {
+            continue;
+        };
+        let count = i64::try_from(seqs.len()).unwrap_or(i64::MAX);
+        let tx = begin(db).await?;
+        let outgoing = format!(
+            "DELETE FROM outbox_outgoing WHERE partition_id = {partition_id} AND seq IN ({})",
+            list(seqs)
+        );
+        tx.execute_unprepared(&outgoing).await?;
+        let bodies = format!("DELETE FROM outbox_body WHERE id IN ({})", list(ids));
+        tx.execute_unprepared(&bodies).await?;
+        tx.commit().await?;
+        vacuumed.push(Vacuumed {
+            partition_id,
+            upto: last,
+            rows: count,
+        });
+    }
+    Ok(vacuumed)
+}

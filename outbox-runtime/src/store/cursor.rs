@@ -1,0 +1,446 @@
+//! A consumer's place in a partition: claim, acknowledge, settle.
+//!
+//! Invariants: progress is written only by who holds the lease, matched by owner
+//! *and* epoch; every claim raises the epoch; `claimed_seq > processed_seq` under
+//! a lease that is over means that a claim died, and then messages are claimed
+//! one at a time, each charged as it is taken, until that claim is passed. An
+//! empty poll writes nothing.
+
+use super::registration::begin;
+use super::sql::{execute, query};
+use crate::dialect::{self, Dialect};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult};
+use std::time::Duration;
+
+/// What is acknowledged with a claim.
+pub(crate) struct Ack {
+    /// The claim it belongs to.
+    pub(crate) epoch: i64,
+    /// Everything up to here is done.
+    pub(crate) processed: i64,
+    /// What stays marked as claimed: more than `processed` while recovering.
+    pub(crate) claimed: i64,
+    /// Whether one of the done messages had failed before.
+    pub(crate) forget_attempts: bool,
+}
+
+pub(crate) struct ClaimRequest<'a> {
+    pub(crate) partition_id: i64,
+    pub(crate) consumer: &'a str,
+    pub(crate) owner: &'a str,
+    pub(crate) lease: Duration,
+    pub(crate) limit: u32,
+    pub(crate) ack: Option<Ack>,
+    /// Whether the commit may be asynchronous: never with a user's writes.
+    pub(crate) asynchronous: bool,
+}
+
+impl ClaimRequest<'_> {
+    pub(crate) fn lease_micros(&self) -> i64 {
+        micros(self.lease)
+    }
+}
+
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 2)
+}
+
+/// What a claim found.
+pub(crate) struct Claimed {
+    /// Whether the cursor was free or ours.
+    pub(crate) free: bool,
+    /// Whether the acknowledgement took effect; false means the lease was lost.
+    pub(crate) acked: bool,
+    /// After a claim that died: up to where messages go one at a time.
+    pub(crate) recovering: Option<i64>,
+    /// Microseconds until the next attempt of a message that failed.
+    pub(crate) due_in: Option<i64>,
+    /// The claim's epoch.
+    pub(crate) epoch: i64,
+    /// The attempts of the one message claimed, this one included, if charged.
+    pub(crate) charged: Option<i32>,
+    /// The messages; none if there is nothing to do.
+    pub(crate) rows: Vec<RawRow>,
+}
+
+impl Claimed {
+    pub(crate) fn busy() -> Self {
+        Self {
+            free: false,
+            acked: false,
+            recovering: None,
+            due_in: None,
+            epoch: -1,
+            charged: None,
+            rows: Vec::new(),
+        }
+    }
+}
+
+/// A message as the tables have it. Without a body if somebody deleted it.
+pub(crate) struct RawRow {
+    pub(crate) seq: i64,
+    pub(crate) id: i64,
+    pub(crate) body: Option<RawBody>,
+}
+
+pub(crate) struct RawBody {
+    pub(crate) event_type: String,
+    pub(crate) key: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) headers: Option<String>,
+    pub(crate) target: Option<String>,
+    pub(crate) enqueued_us: i64,
+}
+
+impl RawRow {
+    /// Reads id and body from column `at` on.
+    pub(crate) fn read(row: &QueryResult, seq: i64, at: usize) -> Result<Self, DbErr> {
+        let body = match row.try_get_by_index::<Option<String>>(at + 1)? {
+            None => None,
+            Some(event_type) => Some(RawBody {
+                event_type,
+                key: row.try_get_by_index(at + 2)?,
+                payload: row.try_get_by_index(at + 3)?,
+                headers: row.try_get_by_index(at + 4)?,
+                target: row.try_get_by_index(at + 5)?,
+                enqueued_us: row.try_get_by_index(at + 6)?,
+            }),
+        };
+        Ok(Self {
+            seq,
+            id: row.try_get_by_index(at)?,
+            body,
+        })
+    }
+}
+
+/// Acknowledges, claims and reads.
+pub(crate) async fn claim<C: ConnectionTrait>(
+    conn: &C,
+    request: &ClaimRequest<'_>,
+) -> Result<Claimed, DbErr> {
+    match Dialect::of(conn)? {
+        Dialect::Postgres => dialect::claim_at_once(conn, request).await,
+        Dialect::MySql | Dialect::Sqlite => claim_in_steps(conn, request).await,
+    }
+}
+
+/// Reads first, then one UPDATE that acknowledges and claims, provided that the
+/// epoch is still the one that was read.
+async fn claim_in_steps<C: ConnectionTrait>(
+    conn: &C,
+    request: &ClaimRequest<'_>,
+) -> Result<Claimed, DbErr> {
+    let (held_epoch, ack_seq) = request
+        .ack
+        .as_ref()
+        .map_or((-1, 0), |ack| (ack.epoch, ack.processed));
+    let rows = query(
+        conn,
+        "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
+            {us(c.lease_until)}, {now_us}, a.attempts, {us(a.not_before)}, \
+            o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, {us(b.enqueued_at)} \
+         FROM outbox_cursor c \
+         LEFT JOIN outbox_outgoing o ON o.partition_id = c.partition_id \
+            AND o.seq > CASE WHEN c.lease_owner = ? AND c.lease_epoch = ? THEN ? \
+                ELSE c.processed_seq END \
+         LEFT JOIN outbox_body b ON b.id = o.id \
+         LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
+            AND a.consumer = c.consumer AND a.seq = o.seq \
+         WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq LIMIT ?",
+        [
+            request.owner.into(),
+            held_epoch.into(),
+            ack_seq.into(),
+            request.partition_id.into(),
+            request.consumer.into(),
+            request.limit.into(),
+        ],
+    )
+    .await?;
+    let Some(first) = rows.first() else {
+        return Ok(Claimed::busy());
+    };
+    let (processed, claimed): (i64, i64) = (first.try_get_by_index(0)?, first.try_get_by_index(1)?);
+    let epoch: i64 = first.try_get_by_index(2)?;
+    let owner: Option<String> = first.try_get_by_index(3)?;
+    let until: Option<i64> = first.try_get_by_index(4)?;
+    let now: i64 = first.try_get_by_index(5)?;
+    let held = epoch == held_epoch && owner.as_deref() == Some(request.owner);
+    if !held && until.is_some_and(|until| until > now) {
+        return Ok(Claimed::busy());
+    }
+    let (processed, claimed) = match &request.ack {
+        Some(ack) if held => (ack.processed, ack.claimed),
+        _ => (processed, claimed),
+    };
+    let failed_before = first.try_get_by_index::<Option<i32>>(6)?.is_some();
+    let due: Option<i64> = first.try_get_by_index(7)?;
+    let due_in = due.map(|due| due - now);
+    let mut found = Claimed {
+        free: true,
+        acked: held,
+        recovering: (claimed > processed).then_some(claimed),
+        due_in,
+        epoch,
+        charged: None,
+        rows: Vec::new(),
+    };
+    let one = failed_before || found.recovering.is_some();
+    if due_in.is_none_or(|due_in| due_in <= 0) {
+        for row in rows.iter().take(if one { 1 } else { rows.len() }) {
+            if let Some(seq) = row.try_get_by_index::<Option<i64>>(8)? {
+                found.rows.push(RawRow::read(row, seq, 9)?);
+            }
+        }
+    }
+    let last = found.rows.last().map(|row| row.seq);
+    if last.is_none() && !held {
+        return Ok(found);
+    }
+    let lease = "lease_epoch = lease_epoch + 1, lease_owner = ?, lease_until = {now+?}";
+    let set = match last {
+        Some(_) => lease,
+        None => "lease_owner = NULL, lease_until = NULL",
+    };
+    let update = format!(
+        "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, {set} \
+         WHERE partition_id = ? AND consumer = ? AND lease_epoch = ?"
+    );
+    let mut values = vec![
+        processed.into(),
+        claimed.max(processed).max(last.unwrap_or(0)).into(),
+    ];
+    if last.is_some() {
+        values.extend([request.owner.into(), request.lease_micros().into()]);
+    }
+    values.extend([
+        request.partition_id.into(),
+        request.consumer.into(),
+        epoch.into(),
+    ]);
+    if execute(conn, &update, values).await? == 0 {
+        return Ok(Claimed::busy());
+    }
+    if last.is_some() {
+        found.epoch = epoch + 1;
+    }
+    if held && request.ack.as_ref().is_some_and(|ack| ack.forget_attempts) {
+        forget_attempts(conn, request.partition_id, request.consumer, processed).await?;
+    }
+    if let (true, Some(seq)) = (one, last) {
+        let before: Option<i32> = first.try_get_by_index(6)?;
+        let attempts = before.unwrap_or(0).saturating_add(1);
+        let failure = Failure {
+            seq,
+            attempts,
+            delay: Duration::ZERO,
+            reason: None,
+        };
+        record_failure(conn, request.partition_id, request.consumer, &failure).await?;
+        found.charged = Some(attempts);
+    }
+    Ok(found)
+}
+
+/// A failed attempt.
+pub(crate) struct Failure {
+    pub(crate) seq: i64,
+    /// How many there were, this one included; 0 takes the record away.
+    pub(crate) attempts: i32,
+    /// How long until the next.
+    pub(crate) delay: Duration,
+    /// Why; `None` keeps the reason there is.
+    pub(crate) reason: Option<String>,
+}
+
+/// A message to bury.
+pub(crate) struct Burial {
+    pub(crate) seq: i64,
+    pub(crate) id: i64,
+    pub(crate) attempts: i32,
+    pub(crate) reason: String,
+}
+
+/// The end of a claim that did not go well, or of a whole one at shutdown.
+pub(crate) struct Settlement<'a> {
+    pub(crate) queue: &'a str,
+    pub(crate) partition_id: i64,
+    pub(crate) consumer: &'a str,
+    pub(crate) owner: &'a str,
+    pub(crate) epoch: i64,
+    pub(crate) processed: i64,
+    pub(crate) claimed: i64,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) burials: Vec<Burial>,
+}
+
+/// Writes progress, the failed attempt and dead letters, and gives the lease
+/// back; all or nothing. False if the lease was lost: then nothing is written.
+pub(crate) async fn settle(
+    db: &DatabaseConnection,
+    settlement: &Settlement<'_>,
+) -> Result<bool, DbErr> {
+    let s = settlement;
+    let tx = begin(db).await?;
+    let held = execute(
+        &tx,
+        "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, \
+            lease_owner = NULL, lease_until = NULL \
+         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ?",
+        [
+            s.processed.into(),
+            s.claimed.max(s.processed).into(),
+            s.partition_id.into(),
+            s.consumer.into(),
+            s.owner.into(),
+            s.epoch.into(),
+        ],
+    )
+    .await?;
+    if held == 0 {
+        return Ok(false);
+    }
+    for burial in &s.burials {
+        bury(&tx, s, burial).await?;
+    }
+    forget_attempts(&tx, s.partition_id, s.consumer, s.processed).await?;
+    if let Some(failure) = &s.failure {
+        record_failure(&tx, s.partition_id, s.consumer, failure).await?;
+    }
+    tx.commit().await?;
+    Ok(true)
+}
+
+async fn bury<C: ConnectionTrait>(
+    conn: &C,
+    s: &Settlement<'_>,
+    burial: &Burial,
+) -> Result<(), DbErr> {
+    execute(
+        conn,
+        "INSERT INTO outbox_dead_letter (queue, {partition}, consumer, seq, message_id, event_type, \
+            {key}, payload, headers, enqueued_at, failed_at, attempts, reason, status) \
+         SELECT ?, ?, ?, ?, b.id, b.event_type, b.{key}, b.payload, b.headers, b.enqueued_at, {now}, \
+            ?, ?, 'pending' \
+         FROM outbox_body b WHERE b.id = ?",
+        [
+            s.queue.into(),
+            (s.partition_id & 0x3f).into(),
+            s.consumer.into(),
+            burial.seq.into(),
+            burial.attempts.into(),
+            burial.reason.as_str().into(),
+            burial.id.into(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn forget_attempts<C: ConnectionTrait>(
+    conn: &C,
+    partition_id: i64,
+    consumer: &str,
+    upto: i64,
+) -> Result<(), DbErr> {
+    execute(
+        conn,
+        "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq <= ?",
+        [partition_id.into(), consumer.into(), upto.into()],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Insert or update, said in a way every engine understands: only who holds the
+/// lease writes these rows, so nobody is in between.
+async fn record_failure<C: ConnectionTrait>(
+    conn: &C,
+    partition_id: i64,
+    consumer: &str,
+    failure: &Failure,
+) -> Result<(), DbErr> {
+    if failure.attempts <= 0 {
+        let only = [partition_id.into(), consumer.into(), failure.seq.into()];
+        let delete =
+            "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ?";
+        execute(conn, delete, only).await?;
+        return Ok(());
+    }
+    let reason = failure.reason.clone();
+    let changed = execute(
+        conn,
+        "UPDATE outbox_attempt SET attempts = ?, not_before = {now+?}, \
+            last_error = COALESCE(?, last_error) \
+         WHERE partition_id = ? AND consumer = ? AND seq = ?",
+        [
+            failure.attempts.into(),
+            micros(failure.delay).into(),
+            reason.clone().into(),
+            partition_id.into(),
+            consumer.into(),
+            failure.seq.into(),
+        ],
+    )
+    .await?;
+    if changed == 0 {
+        execute(
+            conn,
+            "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before, last_error) \
+             VALUES (?, ?, ?, ?, {now+?}, ?)",
+            [
+                partition_id.into(),
+                consumer.into(),
+                failure.seq.into(),
+                failure.attempts.into(),
+                micros(failure.delay).into(),
+                reason.into(),
+            ],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// How far a consumer is, as the database knows it.
+pub(crate) async fn processed<C: ConnectionTrait>(
+    conn: &C,
+    partition_id: i64,
+    consumer: &str,
+) -> Result<i64, DbErr> {
+    let rows = query(
+        conn,
+        "SELECT processed_seq FROM outbox_cursor WHERE partition_id = ? AND consumer = ?",
+        [partition_id.into(), consumer.into()],
+    )
+    .await?;
+    rows.first().map_or(Ok(0), |row| row.try_get_by_index(0))
+}
+
+/// Moves the cursor inside the transaction of a handler, keeping the lease.
+/// False if the lease was lost: then the transaction must be rolled back.
+pub(crate) async fn advance<C: ConnectionTrait>(
+    conn: &C,
+    partition_id: i64,
+    consumer: &str,
+    owner: &str,
+    epoch: i64,
+    processed: i64,
+) -> Result<bool, DbErr> {
+    let moved = execute(
+        conn,
+        "UPDATE outbox_cursor SET processed_seq = ? \
+         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ?",
+        [
+            processed.into(),
+            partition_id.into(),
+            consumer.into(),
+            owner.into(),
+            epoch.into(),
+        ],
+    )
+    .await?;
+    Ok(moved > 0)
+}

@@ -1,0 +1,57 @@
+//! One question for everything a lost wake-up could have left behind.
+
+use super::sql::{list, query};
+use sea_orm::{DatabaseConnection, DbErr};
+
+/// Work that waits, and whether its queue is paused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A queue is paused.
+    Paused { queue_id: i64 },
+    /// A queue has rows without a number.
+    Unsequenced { queue_id: i64 },
+    /// A consumer can go on in a partition.
+    Claimable { partition_id: i64, consumer: String },
+}
+
+/// Finds everything that waits in the given queues, in one query: rows nobody
+/// sequenced, cursors behind their partition with no valid lease and nothing
+/// to wait for.
+pub(crate) async fn waiting(
+    db: &DatabaseConnection,
+    queue_ids: &[i64],
+) -> Result<Vec<Waiting>, DbErr> {
+    let queues = list(queue_ids.iter().copied());
+    let rows = query(
+        db,
+        &format!(
+            "SELECT 0, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND q.paused \
+             UNION ALL \
+             SELECT 1, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) \
+                AND EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id) \
+             UNION ALL \
+             SELECT 2, c.partition_id, c.consumer FROM outbox_partition p \
+             JOIN outbox_cursor c ON c.partition_id = p.id AND c.processed_seq < p.sequence \
+             LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
+                AND a.consumer = c.consumer AND a.seq = c.processed_seq + 1 \
+             WHERE p.queue_id IN ({queues}) \
+                AND (c.lease_until IS NULL OR c.lease_until <= {{now}}) \
+                AND (a.not_before IS NULL OR a.not_before <= {{now}})"
+        ),
+        [],
+    )
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let id: i64 = row.try_get_by_index(1)?;
+            Ok(match row.try_get_by_index::<i32>(0)? {
+                0 => Waiting::Paused { queue_id: id },
+                1 => Waiting::Unsequenced { queue_id: id },
+                _ => Waiting::Claimable {
+                    partition_id: id,
+                    consumer: row.try_get_by_index(2)?,
+                },
+            })
+        })
+        .collect()
+}

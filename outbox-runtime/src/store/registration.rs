@@ -1,0 +1,211 @@
+//! Queues, partitions and consumers: made known to the database at start.
+//!
+//! Everything here may be repeated and may run in many processes at once: rows
+//! are inserted if missing, then read back under the queue's row lock.
+
+use super::sql::{execute, query};
+use crate::dialect::{Dialect, transaction_options};
+use crate::queue::Queue;
+use sea_orm::{DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
+use std::collections::BTreeSet;
+
+/// What is in the way of registering a queue or a consumer.
+#[derive(Debug)]
+pub(crate) enum Conflict {
+    /// The queue is registered with another number of partitions.
+    Partitions { found: u32 },
+    /// Another queue has the same id.
+    Collision { other: String },
+    /// The consumer is registered with another mode.
+    Mode { found: String },
+}
+
+/// A consumer to register.
+pub(crate) struct NewConsumer<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) mode: &'static str,
+    pub(crate) event_types: &'a BTreeSet<String>,
+    /// Whether it starts at the oldest message that is still there.
+    pub(crate) from_earliest: bool,
+}
+
+/// Begins a transaction of our own.
+pub(crate) async fn begin(db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
+    db.begin_with_options(transaction_options(Dialect::of(db)?))
+        .await
+}
+
+/// Registers a queue with its partitions.
+pub(crate) async fn queue(
+    db: &DatabaseConnection,
+    queue: &Queue,
+) -> Result<Result<(), Conflict>, DbErr> {
+    let tx = begin(db).await?;
+    let count = queue.partitions().count();
+    execute(
+        &tx,
+        "INSERT INTO outbox_queue (id, name, partitions, created_at) VALUES (?, ?, ?, {now}) \
+         {or_ignore(id)}",
+        [queue.id().into(), queue.name().into(), count.into()],
+    )
+    .await?;
+    // The lock makes processes that start at once take turns.
+    let rows = query(
+        &tx,
+        "SELECT name, partitions FROM outbox_queue WHERE id = ? {for_update}",
+        [queue.id().into()],
+    )
+    .await?;
+    let row = rows.first().ok_or(DbErr::RecordNotInserted)?;
+    let (name, found): (String, i16) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+    if name != queue.name() {
+        return Ok(Err(Conflict::Collision { other: name }));
+    }
+    if i64::from(found) != i64::from(count) {
+        let found = found.unsigned_abs().into();
+        return Ok(Err(Conflict::Partitions { found }));
+    }
+    for number in 0..count {
+        execute(
+            &tx,
+            "INSERT INTO outbox_partition (id, queue_id, number) VALUES (?, ?, ?) {or_ignore(id)}",
+            [
+                (queue.id() | i64::from(number)).into(),
+                queue.id().into(),
+                number.into(),
+            ],
+        )
+        .await?;
+    }
+    tx.commit().await?;
+    Ok(Ok(()))
+}
+
+/// Registers a consumer of a registered queue. The first consumer of a queue
+/// starts at 0 and gets everything; a later one where each partition is now, or
+/// at what is still there.
+pub(crate) async fn consumer(
+    db: &DatabaseConnection,
+    queue: &Queue,
+    consumer: &NewConsumer<'_>,
+) -> Result<Result<(), Conflict>, DbErr> {
+    let tx = begin(db).await?;
+    // Under the queue's lock no sequencer moves and no vacuum looks for consumers.
+    query(
+        &tx,
+        "SELECT id FROM outbox_queue WHERE id = ? {for_update}",
+        [queue.id().into()],
+    )
+    .await?;
+    let known = query(
+        &tx,
+        "SELECT name, mode, event_types FROM outbox_consumer WHERE queue_id = ?",
+        [queue.id().into()],
+    )
+    .await?;
+    let mut types = consumer.event_types.clone();
+    let mut mine = None;
+    for row in &known {
+        if row.try_get_by_index::<String>(0)? == consumer.name {
+            let stored: String = row.try_get_by_index(2)?;
+            types.extend(serde_json::from_str::<Vec<String>>(&stored).unwrap_or_default());
+            mine = Some(row.try_get_by_index::<String>(1)?);
+        }
+    }
+    let types = serde_json::Value::from_iter(types).to_string();
+    match mine {
+        Some(found) if found != consumer.mode => return Ok(Err(Conflict::Mode { found })),
+        Some(_) => {
+            execute(
+                &tx,
+                "UPDATE outbox_consumer SET event_types = ?, seen_at = {now} \
+                 WHERE queue_id = ? AND name = ?",
+                [types.into(), queue.id().into(), consumer.name.into()],
+            )
+            .await?;
+        }
+        None => {
+            execute(
+                &tx,
+                "INSERT INTO outbox_consumer (queue_id, name, mode, event_types, created_at, seen_at) \
+                 VALUES (?, ?, ?, ?, {now}, {now})",
+                [
+                    queue.id().into(),
+                    consumer.name.into(),
+                    consumer.mode.into(),
+                    types.into(),
+                ],
+            )
+            .await?;
+            create_cursors(&tx, queue, consumer, known.is_empty()).await?;
+        }
+    }
+    tx.commit().await?;
+    Ok(Ok(()))
+}
+
+/// Forgets a consumer: its cursors, failed attempts, and that it exists.
+/// Returns whether there was one.
+pub(crate) async fn remove_consumer(
+    db: &DatabaseConnection,
+    queue_id: i64,
+    name: &str,
+) -> Result<bool, DbErr> {
+    let tx = begin(db).await?;
+    let values = || [queue_id.into(), name.into()];
+    let found = execute(
+        &tx,
+        "DELETE FROM outbox_consumer WHERE queue_id = ? AND name = ?",
+        values(),
+    )
+    .await?;
+    for table in ["outbox_cursor", "outbox_attempt"] {
+        let delete =
+            format!("DELETE FROM {table} WHERE partition_id BETWEEN ? AND ? AND consumer = ?");
+        let range = [queue_id.into(), (queue_id | 0x3f).into(), name.into()];
+        execute(&tx, &delete, range).await?;
+    }
+    tx.commit().await?;
+    Ok(found > 0)
+}
+
+/// Pauses or resumes a queue for every process.
+pub(crate) async fn set_paused(
+    db: &DatabaseConnection,
+    queue_id: i64,
+    paused: bool,
+) -> Result<bool, DbErr> {
+    let set = if paused {
+        "UPDATE outbox_queue SET paused = TRUE WHERE id = ?"
+    } else {
+        "UPDATE outbox_queue SET paused = FALSE WHERE id = ?"
+    };
+    Ok(execute(db, set, [queue_id.into()]).await? > 0)
+}
+
+async fn create_cursors(
+    tx: &DatabaseTransaction,
+    queue: &Queue,
+    consumer: &NewConsumer<'_>,
+    first: bool,
+) -> Result<(), DbErr> {
+    let start = match (first, consumer.from_earliest) {
+        (true, _) => "0",
+        (false, false) => "p.sequence",
+        (false, true) => {
+            "COALESCE((SELECT MIN(o.seq) - 1 FROM outbox_outgoing o WHERE o.partition_id = p.id), \
+             p.sequence)"
+        }
+    };
+    let insert = format!(
+        "INSERT INTO outbox_cursor (partition_id, consumer, processed_seq, claimed_seq) \
+         SELECT p.id, ?, {start}, {start} FROM outbox_partition p WHERE p.id BETWEEN ? AND ?"
+    );
+    let values = [
+        consumer.name.into(),
+        queue.id().into(),
+        (queue.id() | 0x3f).into(),
+    ];
+    execute(tx, &insert, values).await?;
+    Ok(())
+}

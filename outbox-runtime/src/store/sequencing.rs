@@ -1,0 +1,116 @@
+//! From incoming to outgoing: committed rows get their numbers.
+//!
+//! Invariants: one sequencer of a queue at a time, by the queue's row lock, taken
+//! with SKIP LOCKED and never waited for; rows are taken in the order of their ids;
+//! numbers have no gaps; a row whose partition nobody registered stays. A pass
+//! that would take more rows than it writes fails as a whole.
+
+use super::registration::begin;
+use super::sql::{list, query};
+use crate::dialect::{self, Dialect};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
+use std::collections::BTreeMap;
+
+/// What a pass did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sequenced {
+    /// How many rows got a number.
+    pub(crate) taken: usize,
+    /// The partitions that got rows, as bits.
+    pub(crate) moved: u64,
+    /// Another process holds the queue: nothing is known.
+    pub(crate) locked: bool,
+}
+
+impl Sequenced {
+    pub(crate) const LOCKED: Self = Self {
+        taken: 0,
+        moved: 0,
+        locked: true,
+    };
+
+    pub(crate) fn add(&mut self, partition_id: i64, rows: usize) {
+        self.taken += rows;
+        self.moved |= 1 << (partition_id & 0x3f);
+    }
+}
+
+/// Numbers up to `limit` committed rows of a queue, all its partitions at once.
+pub(crate) async fn sequence(
+    db: &DatabaseConnection,
+    queue_id: i64,
+    limit: u32,
+    asynchronous: bool,
+) -> Result<Sequenced, DbErr> {
+    match Dialect::of(db)? {
+        Dialect::Postgres => dialect::sequence_at_once(db, queue_id, limit, asynchronous).await,
+        Dialect::MySql | Dialect::Sqlite => sequence_in_steps(db, queue_id, limit).await,
+    }
+}
+
+/// Reads, numbers in memory, writes by lists of primary keys: on MySQL a range
+/// scan that locks would wait for inserts that are not committed yet.
+async fn sequence_in_steps(
+    db: &DatabaseConnection,
+    queue_id: i64,
+    limit: u32,
+) -> Result<Sequenced, DbErr> {
+    let tx = begin(db).await?;
+    let lock = query(
+        &tx,
+        "SELECT id FROM outbox_queue WHERE id = ? {skip_locked}",
+        [queue_id.into()],
+    )
+    .await?;
+    if lock.is_empty() {
+        return Ok(Sequenced::LOCKED);
+    }
+    let rows = query(
+        &tx,
+        "SELECT i.id, i.partition_id, p.sequence FROM outbox_incoming i \
+         JOIN outbox_partition p ON p.id = i.partition_id \
+         WHERE i.queue_id = ? ORDER BY i.id LIMIT ?",
+        [queue_id.into(), limit.into()],
+    )
+    .await?;
+    if rows.is_empty() {
+        return Ok(Sequenced::default());
+    }
+    let mut done = Sequenced::default();
+    let mut last: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut ids = Vec::with_capacity(rows.len());
+    let mut outgoing = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (id, partition_id): (i64, i64) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+        let sequence: i64 = row.try_get_by_index(2)?;
+        let seq = last.entry(partition_id).or_insert(sequence);
+        *seq += 1;
+        outgoing.push(format!("({partition_id},{seq},{id})"));
+        ids.push(id);
+        done.add(partition_id, 1);
+    }
+    let insert = format!(
+        "INSERT INTO outbox_outgoing (partition_id, seq, id) VALUES {}",
+        outgoing.join(",")
+    );
+    tx.execute_unprepared(&insert).await?;
+    let cases: String = last
+        .iter()
+        .map(|(id, seq)| format!(" WHEN {id} THEN {seq}"))
+        .collect();
+    let advance = format!(
+        "UPDATE outbox_partition SET sequence = CASE id{cases} END WHERE id IN ({})",
+        list(last.keys().copied())
+    );
+    tx.execute_unprepared(&advance).await?;
+    let delete = format!(
+        "DELETE FROM outbox_incoming WHERE queue_id = {queue_id} AND id IN ({})",
+        list(ids)
+    );
+    let taken = tx.execute_unprepared(&delete).await?;
+    if taken.rows_affected() != done.taken as u64 {
+        return Err(DbErr::RecordNotUpdated);
+    }
+    tx.commit().await?;
+    Ok(done)
+}

@@ -1,0 +1,12 @@
+use outbox::prelude::*;
+
+#[derive(Serialize, Deserialize, OutboxEvent)]
+pub struct OrderCreated {
+    pub order_id: i64,
+}
+
+pub async fn place(tx: &DatabaseTransaction) -> Result<OutboxMessageId, EnqueueError> {
+    OrderCreated { order_id: 7 }.enqueue(tx, 7).await
+}
+
+fn main() {}

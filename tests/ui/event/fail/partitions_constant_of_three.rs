@@ -1,0 +1,15 @@
+use outbox::prelude::*;
+
+const COUNT: u32 = 4;
+
+#[outbox_event(queue = "orders", partitions = COUNT - 1)]
+#[derive(Serialize, Deserialize)]
+pub struct OrderCreated {
+    pub order_id: i64,
+}
+
+pub async fn place(tx: &DatabaseTransaction) -> Result<OutboxMessageId, EnqueueError> {
+    OrderCreated { order_id: 7 }.enqueue(tx, 7).await
+}
+
+fn main() {}

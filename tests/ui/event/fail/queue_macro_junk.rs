@@ -1,0 +1,5 @@
+outbox::queue!();
+outbox::queue!("orders", 4);
+outbox::queue!(pub struct Orders = "orders", partitions = 4);
+
+fn main() {}
