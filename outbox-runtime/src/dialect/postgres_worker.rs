@@ -80,8 +80,7 @@ const CLAIM: &str = "\
             CASE WHEN $9 THEN set_config('synchronous_commit', 'off', true) END \
         FROM outbox_cursor \
         WHERE partition_id = $1 AND consumer = $2 \
-            AND (lease_until IS NULL OR lease_until <= clock_timestamp() \
-                OR (lease_owner = $3 AND lease_epoch = $4)) \
+            AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR lease_owner = $3) \
         FOR NO KEY UPDATE SKIP LOCKED \
     ), c AS MATERIALIZED ( \
         SELECT held, lease_epoch, \
@@ -185,9 +184,9 @@ const VACUUM: &str = "\
     ), v AS MATERIALIZED ( \
         SELECT w.partition_id, o.seq, o.id FROM w CROSS JOIN LATERAL ( \
             SELECT o.seq, o.id FROM outbox_outgoing o \
-            JOIN outbox_body b ON b.id = o.id \
+            LEFT JOIN outbox_body b ON b.id = o.id \
             WHERE o.partition_id = w.partition_id AND o.seq > w.after AND o.seq <= w.upto \
-                AND b.enqueued_at <= clock_timestamp() - $5 * interval '1 microsecond' \
+                AND (b.id IS NULL OR b.enqueued_at <= clock_timestamp() - $5 * interval '1 microsecond') \
             ORDER BY o.seq LIMIT $3 \
         ) AS o \
     ), x AS ( \

@@ -177,7 +177,10 @@ impl Dispatcher {
         let idle = slot
             .phase
             .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
-        if idle.is_ok() || self.consumer.is_paused() {
+        if idle.is_ok() {
+            return true;
+        }
+        if self.consumer.is_paused() {
             slot.phase.store(IDLE, Ordering::Release);
             return true;
         }

@@ -1,7 +1,7 @@
 //! Runs a handler no longer than it may: until its lease is nearly over or the
 //! process stops; a panic is an outcome.
 
-use crate::handler::Ctx;
+use crate::handler::{Ctx, HandlerResult};
 use crate::tuning::LeaseConfig;
 use futures_util::FutureExt;
 use std::any::Any;
@@ -14,6 +14,18 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Stop {
     pub(crate) stopping: CancellationToken,
     pub(crate) stopped: CancellationToken,
+}
+
+impl Stop {
+    /// Whether a failure may be due to our asking the handler to finish: it is
+    /// not counted then.
+    pub(crate) fn excuses(&self, result: &HandlerResult) -> bool {
+        let retry = matches!(
+            result,
+            HandlerResult::Retry { .. } | HandlerResult::RetryAfter { .. }
+        );
+        retry && self.stopping.is_cancelled()
+    }
 }
 
 /// How a handler ended.

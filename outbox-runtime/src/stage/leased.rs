@@ -39,11 +39,12 @@ pub(crate) async fn work(
         Ended::Returned(failed) => failed,
         Ended::Panicked(text) => HandlerResult::Retry { reason: text },
         Ended::LeaseOver => HandlerResult::retry(guard::lease_over_text(consumer.lease.duration)),
-        Ended::Stopped => {
-            let rejected = batch.take_rejected();
-            return settle_stopped(consumer, &claim, batch.processed(), rejected).await;
-        }
+        Ended::Stopped => HandlerResult::retry("stopped"),
     };
+    if consumer.stop.excuses(&result) {
+        let rejected = batch.take_rejected();
+        return settle_stopped(consumer, &claim, batch.processed(), rejected).await;
+    }
     let (done, rejected) = (batch.processed(), batch.take_rejected());
     let failed = result != HandlerResult::Success && done < batch.len();
     if failed || !rejected.is_empty() {

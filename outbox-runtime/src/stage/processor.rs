@@ -294,8 +294,12 @@ fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
 
 async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result<Worked, DbErr> {
     let reason = "its handler never returned: the process died or lost its lease each time";
-    let failed = HandlerResult::reject(reason);
-    settle_failure(consumer, claim, 0, Vec::new(), failed).await
+    // The attempt charged with this claim was not made.
+    let attempts = claim.charged.unwrap_or(1) - 1;
+    let burial = burial(claim, 0, attempts, reason.to_owned());
+    log_burial(consumer, claim, &burial);
+    settle(consumer, claim, 1, None, vec![burial]).await?;
+    Ok(Worked::Settled(Next::Again))
 }
 
 /// Writes how a claim ended that did not end well: `done` messages are done
@@ -431,6 +435,18 @@ async fn settle(
             Err(error) => return Err(error),
         }
     }
+}
+
+fn log_burial(consumer: &Consumer, claim: &Claim, burial: &Burial) {
+    tracing::error!(
+        queue = &*consumer.queue,
+        partition = claim.partition,
+        consumer = consumer.name,
+        id = burial.id,
+        attempts = burial.attempts,
+        reason = burial.reason,
+        "a message goes to the dead letters"
+    );
 }
 
 fn burial(claim: &Claim, index: usize, attempts: i32, reason: String) -> Burial {

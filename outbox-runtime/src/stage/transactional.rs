@@ -115,7 +115,11 @@ async fn run(
     };
     if result != HandlerResult::Success {
         roll_back(tx).await;
-        return Ok(Ran::Failed { after, result });
+        return Ok(if consumer.stop.excuses(&result) {
+            Ran::Stopped
+        } else {
+            Ran::Failed { after, result }
+        });
     }
     let committed = match chain {
         Some(limit) => commit_and_claim(consumer, claim, limit, tx).await,

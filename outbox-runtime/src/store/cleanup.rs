@@ -59,8 +59,9 @@ async fn vacuum_in_steps(
         };
         let rows = query(
             db,
-            "SELECT o.seq, o.id FROM outbox_outgoing o JOIN outbox_body b ON b.id = o.id \
-             WHERE o.partition_id = ? AND o.seq > ? AND o.seq <= ? AND b.enqueued_at <= {now+?} \
+            "SELECT o.seq, o.id FROM outbox_outgoing o LEFT JOIN outbox_body b ON b.id = o.id \
+             WHERE o.partition_id = ? AND o.seq > ? AND o.seq <= ? \
+                AND (b.id IS NULL OR b.enqueued_at <= {now+?}) \
              ORDER BY o.seq LIMIT ?",
             [
                 partition_id.into(),

@@ -4,7 +4,8 @@
 //! *and* epoch; every claim raises the epoch; `claimed_seq > processed_seq` under
 //! a lease that is over means that a claim died, and then messages are claimed
 //! one at a time, each charged as it is taken, until that claim is passed. An
-//! empty poll writes nothing.
+//! empty poll writes nothing. A lease of our own that we have no claim for is one
+//! whose answer was lost: it is free for us.
 
 use super::registration::begin;
 use super::sql::{execute, query};
@@ -162,18 +163,20 @@ async fn claim_in_steps<C: ConnectionTrait>(
     let Some(first) = rows.first() else {
         return Ok(Claimed::busy());
     };
-    let (processed, claimed): (i64, i64) = (first.try_get_by_index(0)?, first.try_get_by_index(1)?);
+    let (read_processed, read_claimed): (i64, i64) =
+        (first.try_get_by_index(0)?, first.try_get_by_index(1)?);
     let epoch: i64 = first.try_get_by_index(2)?;
     let owner: Option<String> = first.try_get_by_index(3)?;
     let until: Option<i64> = first.try_get_by_index(4)?;
     let now: i64 = first.try_get_by_index(5)?;
-    let held = epoch == held_epoch && owner.as_deref() == Some(request.owner);
-    if !held && until.is_some_and(|until| until > now) {
+    let ours = owner.as_deref() == Some(request.owner);
+    let held = ours && epoch == held_epoch;
+    if !ours && until.is_some_and(|until| until > now) {
         return Ok(Claimed::busy());
     }
     let (processed, claimed) = match &request.ack {
         Some(ack) if held => (ack.processed, ack.claimed),
-        _ => (processed, claimed),
+        _ => (read_processed, read_claimed),
     };
     let failed_before = first.try_get_by_index::<Option<i32>>(6)?.is_some();
     let due: Option<i64> = first.try_get_by_index(7)?;
@@ -199,14 +202,16 @@ async fn claim_in_steps<C: ConnectionTrait>(
     if last.is_none() && !held {
         return Ok(found);
     }
-    let lease = "lease_epoch = lease_epoch + 1, lease_owner = ?, lease_until = {now+?}";
     let set = match last {
-        Some(_) => lease,
+        Some(_) => "lease_epoch = lease_epoch + 1, lease_owner = ?, lease_until = {now+?}",
         None => "lease_owner = NULL, lease_until = NULL",
     };
+    // Whoever had the lease may have moved on without raising the epoch: what was
+    // read must still be so, or the cursor would go back.
     let update = format!(
         "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, {set} \
-         WHERE partition_id = ? AND consumer = ? AND lease_epoch = ?"
+         WHERE partition_id = ? AND consumer = ? AND lease_epoch = ? AND processed_seq = ? \
+            AND (lease_until IS NULL OR lease_until <= {{now}} OR lease_owner = ?)"
     );
     let mut values = vec![
         processed.into(),
@@ -219,6 +224,8 @@ async fn claim_in_steps<C: ConnectionTrait>(
         request.partition_id.into(),
         request.consumer.into(),
         epoch.into(),
+        read_processed.into(),
+        request.owner.into(),
     ]);
     if execute(conn, &update, values).await? == 0 {
         return Ok(Claimed::busy());
