@@ -18,6 +18,7 @@ mod partitions;
 mod queue;
 mod registry;
 mod stage;
+mod state;
 mod store;
 mod tuning;
 mod wake;

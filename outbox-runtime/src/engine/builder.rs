@@ -2,6 +2,7 @@
 
 use super::dispatch::Dispatcher;
 use super::handle::{Outbox, OutboxHandle};
+use super::problem::{ConfigError, StartError};
 use super::supervisor::{QueueRuntime, Shared, run_reconciler, run_sequencer, run_vacuum};
 use crate::handler::{
     LeasedHandler, LeasedMessageHandler, TransactionalHandler, TransactionalMessageHandler,
@@ -11,13 +12,12 @@ use crate::partitions::Partitions;
 use crate::queue::Queue;
 use crate::stage::guard::Stop;
 use crate::stage::processor::{Consumer, Handler};
-use crate::store::registration::{self, Conflict, NewConsumer};
+use crate::state::States;
+use crate::store::registration::{self, NewConsumer};
 use crate::tuning::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
 use crate::wake;
-use outbox_migrations::SchemaError;
 use sea_orm::{DatabaseConnection, DbErr};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -58,18 +58,20 @@ pub struct OutboxBuilder {
     profile: OutboxProfile,
     retention: Duration,
     asynchronous: bool,
+    states: States,
     consumers: Vec<ConsumerSpec>,
     problems: Vec<ConfigError>,
 }
 
-struct ConsumerSpec {
-    queue: Queue,
-    name: String,
-    handler: Handler,
+pub(super) struct ConsumerSpec {
+    pub(super) queue: Queue,
+    pub(super) name: String,
+    pub(super) handler: Handler,
     lease: LeaseConfig,
     retry: RetryPolicy,
     batch: Option<u32>,
     from_earliest: bool,
+    event_types: Option<BTreeSet<String>>,
 }
 
 impl OutboxBuilder {
@@ -79,6 +81,7 @@ impl OutboxBuilder {
             profile: OutboxProfile::default(),
             retention: Duration::ZERO,
             asynchronous: true,
+            states: States::default(),
             consumers: Vec::new(),
             problems: Vec::new(),
         }
@@ -111,6 +114,15 @@ impl OutboxBuilder {
     /// Sets the tuning of the reconciler.
     pub fn reconciler_tuning(mut self, tuning: WorkerTuning) -> Self {
         self.profile.reconciler = tuning;
+        self
+    }
+
+    /// Gives handlers a value, found by its type with [`Ctx::state`](crate::Ctx::state).
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        if self.states.insert(value) {
+            let problem = format!("two states of type `{}`", std::any::type_name::<T>());
+            self.problems.push(ConfigError::Invalid(problem));
+        }
         self
     }
 
@@ -147,6 +159,7 @@ impl OutboxBuilder {
             retry: RetryPolicy::default(),
             batch: None,
             from_earliest: false,
+            event_types: None,
         }
     }
 
@@ -160,11 +173,22 @@ impl OutboxBuilder {
         if !self.problems.is_empty() {
             return Err(StartError::new(self.problems));
         }
-        if let Err(error) = outbox_migrations::check(&self.db).await {
-            return Err(StartError::new(vec![ConfigError::Schema(error)]));
-        }
-        self.register().await?;
+        self.register_all().await?;
         Ok(self.spawn())
+    }
+
+    /// Makes queues and consumers known to the database without delivering
+    /// anything. Do it before producers are deployed: a consumer gets what is
+    /// committed after it was registered, the first of a queue gets everything.
+    ///
+    /// # Errors
+    /// [`StartError`] with every problem there is.
+    pub async fn register(mut self) -> Result<(), StartError> {
+        self.check();
+        if !self.problems.is_empty() {
+            return Err(StartError::new(self.problems));
+        }
+        self.register_all().await
     }
 
     fn check(&mut self) {
@@ -215,7 +239,10 @@ impl OutboxBuilder {
         self.problems.append(&mut problems);
     }
 
-    async fn register(&self) -> Result<(), StartError> {
+    async fn register_all(&self) -> Result<(), StartError> {
+        if let Err(error) = outbox_migrations::check(&self.db).await {
+            return Err(StartError::new(vec![ConfigError::Schema(error)]));
+        }
         let mut problems = Vec::new();
         let mut done = BTreeSet::new();
         for spec in &self.consumers {
@@ -227,7 +254,7 @@ impl OutboxBuilder {
                     continue;
                 }
             }
-            let types = BTreeSet::from(["*".to_owned()]);
+            let types = registration::registered_types(spec.event_types.as_ref());
             let consumer = NewConsumer {
                 name: &spec.name,
                 mode: spec.handler.mode(),
@@ -254,9 +281,10 @@ impl OutboxBuilder {
         let progress = Arc::default();
         let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
         let mut queues: Vec<QueueRuntime> = Vec::new();
+        let known: Vec<(String, String)> = known_types(&self.consumers);
         for spec in self.consumers {
-            let known = queues.iter().position(|q| q.queue == spec.queue);
-            let index = known.unwrap_or_else(|| {
+            let running = queues.iter().position(|q| q.queue == spec.queue);
+            let index = running.unwrap_or_else(|| {
                 let signal = Arc::default();
                 wake::register(spec.queue.id(), &signal);
                 queues.push(QueueRuntime {
@@ -278,6 +306,13 @@ impl OutboxBuilder {
                 name: spec.name,
                 owner: owner.clone(),
                 handler: spec.handler,
+                known_types: known
+                    .iter()
+                    .filter(|(queue, _)| queue == spec.queue.name())
+                    .map(|(_, event_type)| event_type.clone())
+                    .collect(),
+                event_types: spec.event_types,
+                states: self.states.clone(),
                 tuning,
                 lease: spec.lease,
                 retry: spec.retry,
@@ -322,6 +357,20 @@ impl OutboxBuilder {
     }
 }
 
+/// Queue and event type of everything this binary knows: events linked into it
+/// and types that consumers here take.
+fn known_types(consumers: &[ConsumerSpec]) -> Vec<(String, String)> {
+    let events = crate::registry::events().flat_map(|event| {
+        let names = event.aliases.iter().copied().chain([event.name]);
+        names.map(|name| (event.queue.name().to_owned(), name.to_owned()))
+    });
+    let taken = consumers.iter().flat_map(|spec| {
+        let types = spec.event_types.iter().flatten();
+        types.map(|name| (spec.queue.name().to_owned(), name.clone()))
+    });
+    events.chain(taken).collect()
+}
+
 /// Races between processes that start at once are run again.
 async fn retrying<T, F: Future<Output = Result<T, DbErr>>>(
     mut work: impl FnMut() -> F,
@@ -359,6 +408,7 @@ pub struct QueueBuilder {
     retry: RetryPolicy,
     batch: Option<u32>,
     from_earliest: bool,
+    event_types: Option<BTreeSet<String>>,
 }
 
 impl QueueBuilder {
@@ -394,6 +444,18 @@ impl QueueBuilder {
         self
     }
 
+    /// Says which event types the handler takes; without, it takes all. Types that
+    /// no version of this consumer ever took are passed over if the program knows
+    /// them; others are left to processes that take them.
+    pub fn event_types<I, T>(mut self, event_types: I) -> Self
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<String>,
+    {
+        self.event_types = Some(event_types.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Delivers at least once, one message at a time, outside any transaction.
     pub fn leased(self, handler: impl LeasedMessageHandler) -> OutboxBuilder {
         self.handler(Handler::LeasedEach(Arc::new(handler)))
@@ -424,109 +486,9 @@ impl QueueBuilder {
                 retry: self.retry,
                 batch: self.batch,
                 from_earliest: self.from_earliest,
+                event_types: self.event_types,
             });
         }
         self.builder
     }
 }
-
-/// Why an outbox did not start: every problem there is.
-#[derive(Debug)]
-pub struct StartError {
-    problems: Vec<ConfigError>,
-}
-
-/// One problem of a [`StartError`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// Something in the description is wrong.
-    #[error("{0}")]
-    Invalid(String),
-    /// The queue is registered with another number of partitions.
-    #[error(
-        "queue `{queue}` has {found} partitions in the database and {expected} in this program: \
-         the number cannot change while messages are on their way"
-    )]
-    PartitionCountMismatch {
-        /// The queue.
-        queue: String,
-        /// What the program says.
-        expected: u32,
-        /// What the database says.
-        found: u32,
-    },
-    /// Two names have the same id.
-    #[error("queue `{queue}` has the same id as queue `{other}`: rename one of them")]
-    QueueIdCollision {
-        /// The queue.
-        queue: String,
-        /// The queue that was there first.
-        other: String,
-    },
-    /// The consumer is registered with another mode.
-    #[error(
-        "consumer `{consumer}` of queue `{queue}` is {found} in the database and {expected} in this \
-         program: give it another name, or remove the old one with `remove_consumer`"
-    )]
-    ModeMismatch {
-        /// The queue.
-        queue: String,
-        /// The consumer.
-        consumer: String,
-        /// What the program says.
-        expected: String,
-        /// What the database says.
-        found: String,
-    },
-    /// The tables are missing or old.
-    #[error(transparent)]
-    Schema(SchemaError),
-    /// The database could not be asked.
-    #[error("the database could not be asked: {0}")]
-    Database(DbErr),
-}
-
-impl ConfigError {
-    fn from_conflict(conflict: Conflict, spec: &ConsumerSpec) -> Self {
-        let queue = spec.queue.name().to_owned();
-        match conflict {
-            Conflict::Partitions { found } => Self::PartitionCountMismatch {
-                queue,
-                expected: spec.queue.partitions().count(),
-                found,
-            },
-            Conflict::Collision { other } => Self::QueueIdCollision { queue, other },
-            Conflict::Mode { found } => Self::ModeMismatch {
-                queue,
-                consumer: spec.name.clone(),
-                expected: spec.handler.mode().to_owned(),
-                found,
-            },
-        }
-    }
-}
-
-impl StartError {
-    fn new(problems: Vec<ConfigError>) -> Self {
-        Self { problems }
-    }
-
-    /// The problems, never none.
-    #[must_use]
-    pub fn problems(&self) -> &[ConfigError] {
-        &self.problems
-    }
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the outbox cannot start")?;
-        for problem in &self.problems {
-            write!(f, "\n  - {problem}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for StartError {}

@@ -3,7 +3,9 @@
 mod builder;
 mod dispatch;
 mod handle;
+mod problem;
 mod supervisor;
 
-pub use builder::{ConfigError, OutboxBuilder, QueueBuilder, StartError};
+pub use builder::{OutboxBuilder, QueueBuilder};
 pub use handle::{Outbox, OutboxHandle, OutboxTransaction, StopReport};
+pub use problem::{ConfigError, StartError};

@@ -5,6 +5,7 @@ use crate::dialect::{ErrorClass, classify};
 use crate::queue::Queue;
 use crate::stage::guard::Stop;
 use crate::store::reconcile::{Waiting, waiting};
+use crate::store::registration::seen;
 use crate::store::sequencing::{Sequenced, sequence};
 use crate::store::{cleanup, cursor};
 use crate::tuning::{OutboxProfile, WorkerTuning, backoff};
@@ -15,12 +16,15 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 
 /// After a signal a sequencer that finds nothing looks again after 1, 2, 4 ... ms,
 /// this often: the commit comes after the signal.
 const HOT_LOOKS: u32 = 9;
+
+/// How often a process says that it is there.
+const SAY_SEEN_EVERY: Duration = Duration::from_secs(15);
 
 /// What the loops share.
 pub(crate) struct Shared {
@@ -155,8 +159,15 @@ async fn look_again(shared: &Shared, runtime: &QueueRuntime, looks: u32, done: &
 pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
     let tuning = &shared.profile.reconciler;
     let ids: Vec<i64> = shared.queues.iter().map(|q| q.queue.id()).collect();
-    let mut failures = 0;
+    let (mut failures, mut seen_at) = (0, None::<Instant>);
     while !shared.stopping() {
+        if seen_at.is_none_or(|at| at.elapsed() > SAY_SEEN_EVERY) {
+            let pass = say_seen(&shared);
+            shared
+                .pass("the reconciler", tuning, &mut failures, pass)
+                .await;
+            seen_at = Some(Instant::now());
+        }
         let pass = waiting(&shared.db, &ids);
         let Some(found) = shared
             .pass("the reconciler", tuning, &mut failures, pass)
@@ -169,6 +180,16 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
         }
         shared.pause(tuning.idle_interval).await;
     }
+}
+
+/// Says for each consumer that a process is there that handles all its types.
+async fn say_seen(shared: &Shared) -> Result<(), DbErr> {
+    for dispatcher in shared.queues.iter().flat_map(|queue| &queue.dispatchers) {
+        let consumer = &dispatcher.consumer;
+        let types = consumer.registered_types();
+        seen(&shared.db, consumer.queue_id, &consumer.name, &types).await?;
+    }
+    Ok(())
 }
 
 fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {

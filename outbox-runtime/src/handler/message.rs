@@ -1,6 +1,7 @@
 //! What a handler is given.
 
 use crate::message::{Headers, OutboxMessageId};
+use crate::state::States;
 use crate::store::cursor::{RawBody, RawRow};
 use std::fmt;
 use std::sync::Arc;
@@ -149,18 +150,27 @@ impl fmt::Debug for OutboxMessage {
 }
 
 /// What a handler may want to know beside the message.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Ctx {
     cancellation: CancellationToken,
     deadline: Instant,
+    states: States,
 }
 
 impl Ctx {
-    pub(crate) fn new(cancellation: CancellationToken, deadline: Instant) -> Self {
+    pub(crate) fn new(cancellation: CancellationToken, deadline: Instant, states: States) -> Self {
         Self {
             cancellation,
             deadline,
+            states,
         }
+    }
+
+    /// The value of this type that was given to the builder with
+    /// [`state`](crate::OutboxBuilder::state).
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.states.get()
     }
 
     /// Fires when the process stops and when the lease is nearly over. The
@@ -174,5 +184,13 @@ impl Ctx {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+impl fmt::Debug for Ctx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx")
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
     }
 }

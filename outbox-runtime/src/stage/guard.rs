@@ -2,6 +2,7 @@
 //! process stops; a panic is an outcome.
 
 use crate::handler::{Ctx, HandlerResult};
+use crate::state::States;
 use crate::tuning::LeaseConfig;
 use futures_util::FutureExt;
 use std::any::Any;
@@ -79,10 +80,11 @@ impl LeaseClock {
 pub(crate) async fn run<T>(
     stop: &Stop,
     clock: LeaseClock,
+    states: &States,
     handler: impl AsyncFnOnce(&Ctx) -> T,
 ) -> Ended<T> {
     let token = stop.stopping.child_token();
-    let ctx = Ctx::new(token.clone(), clock.cancel_at());
+    let ctx = Ctx::new(token.clone(), clock.cancel_at(), states.clone());
     let work = AssertUnwindSafe(handler(&ctx)).catch_unwind();
     tokio::pin!(work);
     let mut cancelled = false;

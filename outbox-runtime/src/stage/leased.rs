@@ -1,9 +1,8 @@
 //! At least once: the handler runs outside any transaction, under the lease.
 
 use super::guard::{self, Ended};
-use super::processor::{
-    Claim, Consumer, Handler, PartitionState, Worked, settle_failure, settle_stopped,
-};
+use super::processor::{Claim, Consumer, Handler, PartitionState, Worked};
+use super::settlement::{settle_failure, settle_stopped};
 use crate::handler::{Batch, Ctx, HandlerResult, LeasedMessageHandler};
 use sea_orm::DbErr;
 
@@ -14,20 +13,25 @@ pub(crate) async fn work(
 ) -> Result<Worked, DbErr> {
     let mut batch = Batch::new(claim.messages.clone());
     let clock = claim.clock;
-    let ended = guard::run(&consumer.stop, clock, async |ctx: &Ctx| {
-        if batch.is_empty() {
-            return HandlerResult::Success;
-        }
-        match &consumer.handler {
-            Handler::LeasedBatch(handler) => handler.handle(&mut batch, ctx).await,
-            Handler::LeasedEach(handler) => {
-                each(&**handler, &mut batch, ctx, || clock.is_half_over()).await
+    let ended = guard::run(
+        &consumer.stop,
+        clock,
+        &consumer.states,
+        async |ctx: &Ctx| {
+            if batch.is_empty() {
+                return HandlerResult::Success;
             }
-            Handler::TransactionalEach(_) | Handler::TransactionalBatch(_) => {
-                HandlerResult::Success
+            match &consumer.handler {
+                Handler::LeasedBatch(handler) => handler.handle(&mut batch, ctx).await,
+                Handler::LeasedEach(handler) => {
+                    each(&**handler, &mut batch, ctx, || clock.is_half_over()).await
+                }
+                Handler::TransactionalEach(_) | Handler::TransactionalBatch(_) => {
+                    HandlerResult::Success
+                }
             }
-        }
-    })
+        },
+    )
     .await;
     let result = match ended {
         Ended::Returned(HandlerResult::Success) => {

@@ -3,5 +3,7 @@
 
 pub(crate) mod guard;
 pub(crate) mod leased;
+mod opening;
 pub(crate) mod processor;
+mod settlement;
 pub(crate) mod transactional;

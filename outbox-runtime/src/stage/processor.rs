@@ -1,23 +1,28 @@
 //! One partition of one consumer: claim, hand over to the mode, go on.
 
 use super::guard::{LeaseClock, Stop};
+use super::opening::{Opened, open};
+use super::settlement::{bury_exhausted, exhausted, settle_failure, settle_stopped};
 use super::{leased, transactional};
 use crate::handler::{
     HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage, TransactionalHandler,
     TransactionalMessageHandler,
 };
-use crate::store::cursor::{self, Ack, Burial, ClaimRequest, Claimed, Failure, Settlement};
+use crate::state::States;
+use crate::store::cursor::{self, Ack, ClaimRequest, Claimed};
+use crate::store::registration::registered_types;
 use crate::tuning::{LeaseConfig, RetryPolicy, WorkerTuning};
 use sea_orm::{DatabaseConnection, DbErr};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// How many batches a partition may have before others have their turn.
 const BATCHES_PER_TURN: u32 = 16;
-/// The longest reason that is kept.
-const MAX_REASON: usize = 2_000;
+/// How long a partition is left to a process that can handle its next message.
+const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
 
 /// A consumer's handler.
 #[derive(Clone)]
@@ -46,6 +51,11 @@ pub(crate) struct Consumer {
     pub(crate) name: String,
     pub(crate) owner: Arc<str>,
     pub(crate) handler: Handler,
+    /// The event types it handles; `None` for all.
+    pub(crate) event_types: Option<BTreeSet<String>>,
+    /// The event types of its queue that this binary knows.
+    pub(crate) known_types: BTreeSet<String>,
+    pub(crate) states: States,
     pub(crate) tuning: WorkerTuning,
     pub(crate) lease: LeaseConfig,
     pub(crate) retry: RetryPolicy,
@@ -57,6 +67,21 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
+    pub(crate) fn handles(&self, event_type: &str) -> bool {
+        let types = self.event_types.as_ref();
+        types.is_none_or(|types| types.contains(event_type))
+    }
+
+    pub(crate) fn handles_all(&self, event_types: &BTreeSet<String>) -> bool {
+        let types = self.event_types.as_ref();
+        types.is_none_or(|types| types.is_superset(event_types))
+    }
+
+    /// Its types as they are registered.
+    pub(crate) fn registered_types(&self) -> BTreeSet<String> {
+        registered_types(self.event_types.as_ref())
+    }
+
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
     }
@@ -122,7 +147,7 @@ pub(crate) struct Claim {
     /// Messages for this consumer.
     pub(crate) messages: Vec<OutboxMessage>,
     /// The last number claimed, passed-over messages included.
-    last_seq: i64,
+    pub(super) last_seq: i64,
 }
 
 impl Claim {
@@ -185,18 +210,21 @@ pub(crate) async fn turn(
                 _ => Next::Rest,
             });
         }
-        let claim = open(consumer, partition, claimed, clock);
-        let worked = if exhausted(consumer, &claim) {
-            bury_exhausted(consumer, &claim).await?
-        } else {
-            match &consumer.handler {
+        let worked = match open(consumer, partition, claimed, clock).await? {
+            Opened::Ours(claim) if exhausted(consumer, &claim) => {
+                bury_exhausted(consumer, &claim).await?
+            }
+            Opened::Foreign { claim, elsewhere } => {
+                leave_or_fail(consumer, &claim, elsewhere).await?
+            }
+            Opened::Ours(claim) => match &consumer.handler {
                 Handler::LeasedEach(_) | Handler::LeasedBatch(_) => {
                     leased::work(consumer, state, claim).await?
                 }
                 Handler::TransactionalEach(_) | Handler::TransactionalBatch(_) => {
                     transactional::work(consumer, state, claim, last).await?
                 }
-            }
+            },
         };
         match worked {
             Worked::Done(ack) => state.unsaved = Some(ack),
@@ -206,6 +234,34 @@ pub(crate) async fn turn(
         }
     }
     Ok(Next::Again)
+}
+
+/// A message of a type this process has no handler for: left to a process that
+/// has one, uncharged, while there is any; else it fails like any other.
+async fn leave_or_fail(
+    consumer: &Consumer,
+    claim: &Claim,
+    elsewhere: bool,
+) -> Result<Worked, DbErr> {
+    let event_type = claim.messages[0].event_type();
+    if elsewhere {
+        tracing::debug!(
+            queue = &*consumer.queue,
+            partition = claim.partition,
+            consumer = consumer.name,
+            event = event_type,
+            "left to another process, which has a handler for it"
+        );
+        settle_stopped(consumer, claim, 0, Vec::new()).await?;
+        let pause = FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64());
+        return Ok(Worked::Settled(Next::Later(pause)));
+    }
+    let reason = format!(
+        "consumer `{}` has no handler for event type `{event_type}`",
+        consumer.name
+    );
+    let failed = HandlerResult::Retry { reason };
+    settle_failure(consumer, claim, 0, Vec::new(), failed).await
 }
 
 /// Acknowledges what is unsaved and claims up to `limit` messages.
@@ -245,220 +301,4 @@ async fn claim(
             Err(error)
         }
     }
-}
-
-/// Turns rows into messages, leaving out what is not for this consumer.
-pub(crate) fn open(
-    consumer: &Consumer,
-    partition: u32,
-    claimed: Claimed,
-    clock: LeaseClock,
-) -> Claim {
-    let attempts = claimed.charged.map_or(0, |n| n.unsigned_abs() - 1);
-    let mut messages = Vec::with_capacity(claimed.rows.len());
-    let last_seq = claimed.rows.last().map_or(0, |row| row.seq);
-    for mut row in claimed.rows {
-        match row.body.take() {
-            Some(body) if body.target.as_ref().is_none_or(|t| *t == consumer.name) => {
-                let queue = &consumer.queue;
-                messages.push(OutboxMessage::new(queue, partition, &row, body, attempts));
-            }
-            Some(_) => {}
-            None => tracing::error!(
-                queue = &*consumer.queue,
-                partition,
-                id = row.id,
-                "a message has no body any more; passing over it"
-            ),
-        }
-    }
-    Claim {
-        partition,
-        partition_id: consumer.queue_id | i64::from(partition),
-        epoch: claimed.epoch,
-        clock,
-        recovering: claimed.recovering,
-        charged: claimed.charged,
-        messages,
-        last_seq,
-    }
-}
-
-/// Whether the one message was tried often enough although nothing came back.
-fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
-    !claim.messages.is_empty()
-        && claim
-            .charged
-            .is_some_and(|attempts| attempts.unsigned_abs() > consumer.retry.max_attempts)
-}
-
-async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result<Worked, DbErr> {
-    let reason = "its handler never returned: the process died or lost its lease each time";
-    // The attempt charged with this claim was not made.
-    let attempts = claim.charged.unwrap_or(1) - 1;
-    let burial = burial(claim, 0, attempts, reason.to_owned());
-    log_burial(consumer, claim, &burial);
-    settle(consumer, claim, 1, None, vec![burial]).await?;
-    Ok(Worked::Settled(Next::Again))
-}
-
-/// Writes how a claim ended that did not end well: `done` messages are done
-/// (some of them rejected), the next one failed. An attempt that is the last
-/// buries the message.
-pub(crate) async fn settle_failure(
-    consumer: &Consumer,
-    claim: &Claim,
-    done: usize,
-    rejected: Vec<(usize, String)>,
-    failed: HandlerResult,
-) -> Result<Worked, DbErr> {
-    let attempts = claim.charged.unwrap_or(1);
-    let mut burials: Vec<Burial> = rejected
-        .into_iter()
-        .map(|(index, reason)| burial(claim, index, attempts, reason))
-        .collect();
-    let mut failure = None;
-    let mut done = done;
-    let mut next = Next::Again;
-    if let Some(message) = claim.messages.get(done) {
-        let spent = attempts.unsigned_abs();
-        let outcome = match failed {
-            HandlerResult::Success => None,
-            HandlerResult::Reject { reason } => Some((reason, None)),
-            HandlerResult::Retry { reason } => Some((reason, Some(consumer.retry.delay(spent)))),
-            HandlerResult::RetryAfter { reason, delay } => Some((reason, Some(delay))),
-        };
-        match outcome {
-            None => {}
-            Some((reason, Some(delay))) if spent < consumer.retry.max_attempts => {
-                tracing::warn!(
-                    queue = &*consumer.queue, partition = claim.partition, consumer = consumer.name,
-                    event = message.event_type(), id = message.id().get(), attempt = spent,
-                    retry_in = ?delay, reason = bounded(&reason), "a message failed"
-                );
-                next = Next::Later(delay);
-                failure = Some(Failure {
-                    seq: message.sequence(),
-                    attempts,
-                    delay,
-                    reason: Some(bounded(&reason).to_owned()),
-                });
-            }
-            Some((reason, _)) => {
-                burials.push(burial(claim, done, attempts, reason));
-                done += 1;
-            }
-        }
-    }
-    for burial in &burials {
-        tracing::error!(
-            queue = &*consumer.queue,
-            partition = claim.partition,
-            consumer = consumer.name,
-            id = burial.id,
-            attempts = burial.attempts,
-            reason = burial.reason,
-            "a message goes to the dead letters"
-        );
-    }
-    settle(consumer, claim, done, failure, burials).await?;
-    Ok(Worked::Settled(next))
-}
-
-/// Gives a claim back unfinished, as a stop does: nothing counts.
-pub(crate) async fn settle_stopped(
-    consumer: &Consumer,
-    claim: &Claim,
-    done: usize,
-    rejected: Vec<(usize, String)>,
-) -> Result<Worked, DbErr> {
-    let burials = rejected
-        .into_iter()
-        .map(|(index, reason)| burial(claim, index, claim.charged.unwrap_or(1), reason))
-        .collect();
-    // The charge made at the claim is taken back.
-    let uncharged = match (claim.charged, claim.messages.get(done)) {
-        (Some(attempts), Some(message)) => Some(Failure {
-            seq: message.sequence(),
-            attempts: attempts - 1,
-            delay: Duration::ZERO,
-            reason: None,
-        }),
-        _ => None,
-    };
-    settle(consumer, claim, done, uncharged, burials).await?;
-    Ok(Worked::Settled(Next::Again))
-}
-
-/// Keeps trying while the lease may still be ours: what is not written down is
-/// done again.
-async fn settle(
-    consumer: &Consumer,
-    claim: &Claim,
-    done: usize,
-    failure: Option<Failure>,
-    burials: Vec<Burial>,
-) -> Result<(), DbErr> {
-    let ack = claim.ack(done);
-    let settlement = Settlement {
-        queue: &consumer.queue,
-        partition_id: claim.partition_id,
-        consumer: &consumer.name,
-        owner: &consumer.owner,
-        epoch: claim.epoch,
-        processed: ack.processed,
-        claimed: ack.claimed,
-        failure,
-        burials,
-    };
-    let mut pause = Duration::from_millis(5);
-    loop {
-        let permit = consumer.statements.acquire().await;
-        let settled = cursor::settle(&consumer.db, &settlement).await;
-        drop(permit);
-        match settled {
-            Ok(true) => return Ok(()),
-            Ok(false) => {
-                tracing::warn!(
-                    queue = &*consumer.queue,
-                    partition = claim.partition,
-                    consumer = consumer.name,
-                    "lost the lease; nothing was written"
-                );
-                return Ok(());
-            }
-            Err(error) if Instant::now() + pause < claim.clock.over_at() => {
-                tracing::debug!(%error, "settling failed, trying again");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn log_burial(consumer: &Consumer, claim: &Claim, burial: &Burial) {
-    tracing::error!(
-        queue = &*consumer.queue,
-        partition = claim.partition,
-        consumer = consumer.name,
-        id = burial.id,
-        attempts = burial.attempts,
-        reason = burial.reason,
-        "a message goes to the dead letters"
-    );
-}
-
-fn burial(claim: &Claim, index: usize, attempts: i32, reason: String) -> Burial {
-    let message = &claim.messages[index];
-    Burial {
-        seq: message.sequence(),
-        id: message.id().get(),
-        attempts,
-        reason: bounded(&reason).to_owned(),
-    }
-}
-
-fn bounded(reason: &str) -> &str {
-    &reason[..reason.floor_char_boundary(MAX_REASON)]
 }

@@ -8,9 +8,8 @@
 //! keeps could release ours under its feet.
 
 use super::guard::{self, Ended, LeaseClock};
-use super::processor::{
-    Claim, Consumer, Handler, Next, PartitionState, Worked, settle_failure, settle_stopped,
-};
+use super::processor::{Claim, Consumer, Handler, Next, PartitionState, Worked};
+use super::settlement::{settle_failure, settle_stopped};
 use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
 use crate::handler::{Ctx, HandlerResult, OutboxMessage};
 use crate::store::cursor::{self, ClaimRequest, Claimed};
@@ -97,9 +96,12 @@ async fn run(
     let options = handler_transaction_options(Dialect::of(&consumer.db)?);
     let tx = consumer.db.begin_with_options(options).await?;
     let messages = &claim.messages[chunk.clone()];
-    let ended = guard::run(&consumer.stop, claim.clock, async |ctx: &Ctx| {
-        handle(&consumer.handler, &tx, messages, ctx).await
-    })
+    let ended = guard::run(
+        &consumer.stop,
+        claim.clock,
+        &consumer.states,
+        async |ctx: &Ctx| handle(&consumer.handler, &tx, messages, ctx).await,
+    )
     .await;
     let (after, result) = match ended {
         Ended::Returned(returned) => returned,

@@ -9,4 +9,5 @@ pub(crate) mod incoming;
 pub(crate) mod reconcile;
 pub(crate) mod registration;
 pub(crate) mod sequencing;
+pub(crate) mod settlement;
 pub(crate) mod sql;

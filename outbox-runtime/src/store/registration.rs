@@ -8,6 +8,7 @@ use crate::dialect::{Dialect, transaction_options};
 use crate::queue::Queue;
 use sea_orm::{DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// What is in the way of registering a queue or a consumer.
 #[derive(Debug)]
@@ -112,7 +113,7 @@ pub(crate) async fn consumer(
             mine = Some(row.try_get_by_index::<String>(1)?);
         }
     }
-    let types = serde_json::Value::from_iter(types).to_string();
+    let types = types_text(&types);
     match mine {
         Some(found) if found != consumer.mode => return Ok(Err(Conflict::Mode { found })),
         Some(_) => {
@@ -142,6 +143,76 @@ pub(crate) async fn consumer(
     }
     tx.commit().await?;
     Ok(Ok(()))
+}
+
+/// What the database knows of a consumer.
+pub(crate) struct StoredConsumer {
+    /// Every type any version of it ever handled; `*` stands for all.
+    pub(crate) event_types: BTreeSet<String>,
+    /// How long no process was seen that handles all of them.
+    pub(crate) silent_for: Duration,
+}
+
+impl StoredConsumer {
+    pub(crate) fn handles(&self, event_type: &str) -> bool {
+        self.event_types.contains(event_type) || self.event_types.contains(ALL_TYPES)
+    }
+}
+
+/// Stands for every event type.
+const ALL_TYPES: &str = "*";
+
+/// What is registered for a consumer that takes these types; `None` for all.
+pub(crate) fn registered_types(event_types: Option<&BTreeSet<String>>) -> BTreeSet<String> {
+    let all = || BTreeSet::from([ALL_TYPES.to_owned()]);
+    event_types.cloned().unwrap_or_else(all)
+}
+
+/// Reads a consumer.
+pub(crate) async fn stored_consumer(
+    db: &DatabaseConnection,
+    queue_id: i64,
+    name: &str,
+) -> Result<StoredConsumer, DbErr> {
+    let rows = query(
+        db,
+        "SELECT event_types, {now_us} - {us(seen_at)} FROM outbox_consumer \
+         WHERE queue_id = ? AND name = ?",
+        [queue_id.into(), name.into()],
+    )
+    .await?;
+    let row = rows.first().ok_or_else(|| {
+        DbErr::RecordNotFound(format!("consumer `{name}` is not registered any more"))
+    })?;
+    let types: String = row.try_get_by_index(0)?;
+    let silent: i64 = row.try_get_by_index(1)?;
+    Ok(StoredConsumer {
+        event_types: serde_json::from_str(&types).unwrap_or_default(),
+        silent_for: Duration::from_micros(silent.max(0).unsigned_abs()),
+    })
+}
+
+/// Says that a process is there that handles every type of a consumer. A process
+/// that knows fewer types than were registered meanwhile changes nothing.
+pub(crate) async fn seen(
+    db: &DatabaseConnection,
+    queue_id: i64,
+    name: &str,
+    event_types: &BTreeSet<String>,
+) -> Result<(), DbErr> {
+    execute(
+        db,
+        "UPDATE outbox_consumer SET seen_at = {now} \
+         WHERE queue_id = ? AND name = ? AND event_types = ?",
+        [queue_id.into(), name.into(), types_text(event_types).into()],
+    )
+    .await?;
+    Ok(())
+}
+
+/// As the database keeps them: sorted, so that equal sets are equal texts.
+fn types_text(event_types: &BTreeSet<String>) -> String {
+    serde_json::Value::from_iter(event_types.iter().map(String::as_str)).to_string()
 }
 
 /// Forgets a consumer: its cursors, failed attempts, and that it exists.
