@@ -19,6 +19,7 @@ mod queue;
 mod registry;
 mod stage;
 mod state;
+mod stats;
 mod store;
 mod tuning;
 mod wake;
@@ -43,6 +44,9 @@ pub use partitions::{InvalidPartitions, Partitions};
 pub use queue::{Queue, QueueType, queue_id};
 pub use registry::{EventRegistration, events};
 
+pub use stats::{
+    ConsumerStats, FailingMessage, OutboxStats, PartitionStats, QueueStats, UnregisteredMessages,
+};
 pub use tuning::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
 
 #[doc(hidden)]

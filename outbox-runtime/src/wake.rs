@@ -4,9 +4,9 @@
 //! serves the queue is woken. A mark is made before the commit, so a sequencer that
 //! finds nothing keeps looking for a short while before it rests again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::Notify;
 
 /// Wakes one queue's sequencer.
@@ -42,24 +42,72 @@ impl QueueSignal {
     }
 }
 
-type Table = HashMap<i64, Vec<Weak<QueueSignal>>>;
+/// Queues that were marked and not yet told to other processes.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    ids: Mutex<BTreeSet<i64>>,
+    notify: Notify,
+}
 
-static QUEUES: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+impl Outgoing {
+    /// Waits for the next mark; one made meanwhile counts.
+    pub(crate) async fn marked(&self) {
+        self.notify.notified().await;
+    }
+
+    /// The marked queues, which are now told.
+    pub(crate) fn take(&self) -> BTreeSet<i64> {
+        std::mem::take(&mut *self.ids.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// They could not be told.
+    pub(crate) fn put_back(&self, ids: BTreeSet<i64>) {
+        self.add(ids);
+    }
+
+    fn add(&self, marked: impl IntoIterator<Item = i64>) {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.extend(marked);
+        drop(ids);
+        self.notify.notify_one();
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    queues: HashMap<i64, Vec<Weak<QueueSignal>>>,
+    outgoing: Vec<Weak<Outgoing>>,
+}
+
+impl Table {
+    fn drop_dead(&mut self) {
+        for signals in self.queues.values_mut() {
+            signals.retain(|signal| signal.strong_count() > 0);
+        }
+        self.queues.retain(|_, signals| !signals.is_empty());
+        self.outgoing.retain(|outgoing| outgoing.strong_count() > 0);
+        let registered = self.queues.len() + self.outgoing.len();
+        REGISTERED.store(registered, Ordering::Release);
+    }
+}
+
+static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
 /// So that a process that only produces does not even take the lock.
 static REGISTERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes a queue's signal known to `enqueue`.
 pub(crate) fn register(queue_id: i64, signal: &Arc<QueueSignal>) {
-    let mut queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner);
-    for signals in queues.values_mut() {
-        signals.retain(|signal| signal.strong_count() > 0);
-    }
-    queues.retain(|_, signals| !signals.is_empty());
-    queues
-        .entry(queue_id)
-        .or_default()
-        .push(Arc::downgrade(signal));
-    REGISTERED.store(queues.len(), Ordering::Release);
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let signals = table.queues.entry(queue_id).or_default();
+    signals.push(Arc::downgrade(signal));
+    table.drop_dead();
+}
+
+/// Makes `enqueue` tell of every queue.
+pub(crate) fn register_outgoing(outgoing: &Arc<Outgoing>) {
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    table.outgoing.push(Arc::downgrade(outgoing));
+    table.drop_dead();
 }
 
 /// Called by `enqueue`, before the commit.
@@ -67,11 +115,13 @@ pub(crate) fn mark(queue_id: i64) {
     if REGISTERED.load(Ordering::Acquire) == 0 {
         return;
     }
-    let queues = QUEUES.read().unwrap_or_else(PoisonError::into_inner);
-    for signal in queues.get(&queue_id).into_iter().flatten() {
-        if let Some(signal) = signal.upgrade() {
-            signal.mark();
-        }
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    let signals = table.queues.get(&queue_id).into_iter().flatten();
+    for signal in signals.filter_map(Weak::upgrade) {
+        signal.mark();
+    }
+    for outgoing in table.outgoing.iter().filter_map(Weak::upgrade) {
+        outgoing.add([queue_id]);
     }
 }
 

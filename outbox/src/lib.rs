@@ -30,10 +30,14 @@ pub use outbox_macros::{OutboxEvent, outbox_event, queue};
 pub use outbox_migrations as migrations;
 pub use outbox_migrations::{SchemaError, check as check_schema, migrate};
 pub use outbox_runtime::{
-    DEFAULT_MAX_PAYLOAD, EnqueueError, EnqueueErrorKind, EnqueueOptions, Event, EventKey,
-    EventRegistration, Headers, InvalidHeader, InvalidName, InvalidPartitions, MAX_KEY_LEN,
-    MAX_NAME_LEN, NewMessage, OutboxMessageId, Partitions, Queue, QueueType, enqueue,
-    enqueue_batch, events, is_valid_name, queue_id,
+    Batch, ConfigError, ConsumerStats, Ctx, DEFAULT_MAX_PAYLOAD, EnqueueError, EnqueueErrorKind,
+    EnqueueOptions, Event, EventKey, EventRegistration, FailingMessage, HandlerResult, Headers,
+    InvalidHeader, InvalidName, InvalidPartitions, LeaseConfig, LeasedHandler,
+    LeasedMessageHandler, MAX_KEY_LEN, MAX_NAME_LEN, NewMessage, Outbox, OutboxBuilder,
+    OutboxHandle, OutboxMessage, OutboxMessageId, OutboxProfile, OutboxStats, OutboxTransaction,
+    PartitionStats, Partitions, Queue, QueueBuilder, QueueStats, QueueType, RetryPolicy,
+    StartError, StopReport, TransactionalHandler, TransactionalMessageHandler,
+    UnregisteredMessages, WorkerTuning, enqueue, enqueue_batch, events, is_valid_name, queue_id,
 };
 
 /// The sea-orm that this crate works with, for a program that has no dependency on it.
@@ -42,8 +46,8 @@ pub use sea_orm;
 /// What a program that uses the outbox needs, in one line.
 pub mod prelude {
     pub use crate::{
-        EnqueueError, EnqueueOptions, Event, EventKey, Headers, OutboxEvent, OutboxMessageId,
-        Partitions, outbox_event,
+        Ctx, EnqueueError, EnqueueOptions, Event, EventKey, HandlerResult, Headers, Outbox,
+        OutboxEvent, OutboxMessage, OutboxMessageId, OutboxProfile, Partitions, outbox_event,
     };
     pub use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
     pub use serde::{Deserialize, Serialize};

@@ -3,3 +3,4 @@
 mod engine;
 mod enqueue;
 mod migrations;
+mod operations;

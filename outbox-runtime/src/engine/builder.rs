@@ -2,8 +2,10 @@
 
 use super::dispatch::Dispatcher;
 use super::handle::{Outbox, OutboxHandle};
+use super::notify;
 use super::problem::{ConfigError, StartError};
 use super::supervisor::{QueueRuntime, Shared, run_reconciler, run_sequencer, run_vacuum};
+use super::watch::run_watch;
 use crate::handler::{
     LeasedHandler, LeasedMessageHandler, TransactionalHandler, TransactionalMessageHandler,
 };
@@ -58,6 +60,7 @@ pub struct OutboxBuilder {
     profile: OutboxProfile,
     retention: Duration,
     asynchronous: bool,
+    notify: bool,
     states: States,
     consumers: Vec<ConsumerSpec>,
     problems: Vec<ConfigError>,
@@ -81,6 +84,7 @@ impl OutboxBuilder {
             profile: OutboxProfile::default(),
             retention: Duration::ZERO,
             asynchronous: true,
+            notify: false,
             states: States::default(),
             consumers: Vec::new(),
             problems: Vec::new(),
@@ -138,6 +142,16 @@ impl OutboxBuilder {
     /// Commits that carry a user's writes always wait.
     pub fn synchronous_bookkeeping(mut self) -> Self {
         self.asynchronous = false;
+        self
+    }
+
+    /// Tells other processes with NOTIFY what is enqueued in this one, and listens
+    /// for what is enqueued in others, on PostgreSQL; elsewhere it does nothing.
+    /// Without it a message from another process is found within the
+    /// reconciler's interval. It takes one connection. A process that only
+    /// produces starts just this: a builder without queues.
+    pub fn notify(mut self) -> Self {
+        self.notify = true;
         self
     }
 
@@ -352,6 +366,10 @@ impl OutboxBuilder {
         if !shared.queues.is_empty() {
             tasks.spawn(run_reconciler(shared.clone()));
             tasks.spawn(run_vacuum(shared.clone()));
+            tasks.spawn(run_watch(shared.clone()));
+        }
+        if self.notify {
+            notify::spawn(&shared, &tasks);
         }
         OutboxHandle::new(Outbox::new(shared), tasks)
     }

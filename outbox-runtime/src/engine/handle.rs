@@ -3,6 +3,7 @@
 use super::supervisor::{QueueRuntime, Shared};
 use crate::dialect::{Dialect, handler_transaction_options};
 use crate::engine::builder::OutboxBuilder;
+use crate::stats::OutboxStats;
 use crate::store::registration;
 use sea_orm::{
     AccessMode, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
@@ -124,6 +125,14 @@ impl Outbox {
         registration::remove_consumer(&self.shared.db, id, consumer).await
     }
 
+    /// How everything in the database is doing, all processes together.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub async fn stats(&self) -> Result<OutboxStats, DbErr> {
+        crate::stats::read(&self.shared.db).await
+    }
+
     fn runtime(&self, queue: &str) -> Option<&QueueRuntime> {
         let mut queues = self.shared.queues.iter();
         queues.find(|runtime| runtime.queue.name() == queue)
@@ -216,6 +225,14 @@ impl OutboxHandle {
     #[must_use]
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
+    }
+
+    /// How everything in the database is doing, all processes together.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub async fn stats(&self) -> Result<OutboxStats, DbErr> {
+        self.outbox.stats().await
     }
 
     /// Stops with a grace of ten seconds; see [`stop_within`](Self::stop_within).

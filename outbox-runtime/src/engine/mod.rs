@@ -3,8 +3,10 @@
 mod builder;
 mod dispatch;
 mod handle;
+mod notify;
 mod problem;
 mod supervisor;
+mod watch;
 
 pub use builder::{OutboxBuilder, QueueBuilder};
 pub use handle::{Outbox, OutboxHandle, OutboxTransaction, StopReport};

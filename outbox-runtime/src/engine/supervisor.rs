@@ -59,7 +59,7 @@ impl QueueRuntime {
 
 impl Shared {
     /// Runs a pass; `None` if it failed, after logging and a pause.
-    async fn pass<T>(
+    pub(super) async fn pass<T>(
         &self,
         what: &str,
         tuning: &WorkerTuning,
@@ -86,14 +86,14 @@ impl Shared {
         None
     }
 
-    async fn pause(&self, duration: Duration) {
+    pub(super) async fn pause(&self, duration: Duration) {
         tokio::select! {
             () = tokio::time::sleep(duration) => {}
             () = self.stop.stopping.cancelled() => {}
         }
     }
 
-    fn stopping(&self) -> bool {
+    pub(super) fn stopping(&self) -> bool {
         self.stop.stopping.is_cancelled()
     }
 }

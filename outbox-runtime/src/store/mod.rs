@@ -11,3 +11,4 @@ pub(crate) mod registration;
 pub(crate) mod sequencing;
 pub(crate) mod settlement;
 pub(crate) mod sql;
+pub(crate) mod stats;

@@ -113,17 +113,20 @@ pub(crate) async fn consumer(
             mine = Some(row.try_get_by_index::<String>(1)?);
         }
     }
+    // Only a process that handles everything counts as seen.
+    let complete = types == *consumer.event_types;
     let types = types_text(&types);
     match mine {
         Some(found) if found != consumer.mode => return Ok(Err(Conflict::Mode { found })),
         Some(_) => {
-            execute(
-                &tx,
+            let update = if complete {
                 "UPDATE outbox_consumer SET event_types = ?, seen_at = {now} \
-                 WHERE queue_id = ? AND name = ?",
-                [types.into(), queue.id().into(), consumer.name.into()],
-            )
-            .await?;
+                 WHERE queue_id = ? AND name = ?"
+            } else {
+                "UPDATE outbox_consumer SET event_types = ? WHERE queue_id = ? AND name = ?"
+            };
+            let values = [types.into(), queue.id().into(), consumer.name.into()];
+            execute(&tx, update, values).await?;
         }
         None => {
             execute(

@@ -1,0 +1,172 @@
+//! What there is to see: backlogs, cursors, leases, failures, rows nobody owns.
+
+use super::sql::{list, query};
+use sea_orm::{DatabaseConnection, DbErr};
+
+/// A queue.
+pub(crate) struct QueueRow {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) paused: bool,
+    pub(crate) incoming: i64,
+}
+
+/// A consumer's place in a partition.
+pub(crate) struct CursorRow {
+    pub(crate) partition_id: i64,
+    pub(crate) consumer: String,
+    pub(crate) mode: String,
+    pub(crate) silent_us: i64,
+    pub(crate) sequence: i64,
+    pub(crate) processed: i64,
+    pub(crate) lease_owner: Option<String>,
+    pub(crate) lease_left_us: Option<i64>,
+}
+
+/// A message that failed and is not settled.
+pub(crate) struct FailureRow {
+    pub(crate) partition_id: i64,
+    pub(crate) consumer: String,
+    pub(crate) id: i64,
+    pub(crate) event_type: String,
+    pub(crate) key: Vec<u8>,
+    pub(crate) attempts: i32,
+    pub(crate) due_us: i64,
+    pub(crate) reason: Option<String>,
+}
+
+/// Rows in incoming that no sequencer takes.
+pub(crate) struct UnownedRow {
+    pub(crate) queue_id: i64,
+    pub(crate) partition_id: i64,
+    pub(crate) rows: i64,
+}
+
+/// All queues.
+pub(crate) async fn queues(db: &DatabaseConnection) -> Result<Vec<QueueRow>, DbErr> {
+    query(
+        db,
+        "SELECT q.id, q.name, q.paused, \
+            (SELECT COUNT(*) FROM outbox_incoming i WHERE i.queue_id = q.id) \
+         FROM outbox_queue q ORDER BY q.name",
+        [],
+    )
+    .await?
+    .iter()
+    .map(|row| {
+        Ok(QueueRow {
+            id: row.try_get_by_index(0)?,
+            name: row.try_get_by_index(1)?,
+            paused: row.try_get_by_index(2)?,
+            incoming: row.try_get_by_index(3)?,
+        })
+    })
+    .collect()
+}
+
+/// All cursors.
+pub(crate) async fn cursors(db: &DatabaseConnection) -> Result<Vec<CursorRow>, DbErr> {
+    query(
+        db,
+        "SELECT c.partition_id, c.consumer, k.mode, {now_us} - {us(k.seen_at)}, \
+            p.sequence, c.processed_seq, c.lease_owner, {us(c.lease_until)} - {now_us} \
+         FROM outbox_cursor c \
+         JOIN outbox_partition p ON p.id = c.partition_id \
+         JOIN outbox_consumer k ON k.queue_id = p.queue_id AND k.name = c.consumer \
+         ORDER BY c.consumer, c.partition_id",
+        [],
+    )
+    .await?
+    .iter()
+    .map(|row| {
+        Ok(CursorRow {
+            partition_id: row.try_get_by_index(0)?,
+            consumer: row.try_get_by_index(1)?,
+            mode: row.try_get_by_index(2)?,
+            silent_us: row.try_get_by_index(3)?,
+            sequence: row.try_get_by_index(4)?,
+            processed: row.try_get_by_index(5)?,
+            lease_owner: row.try_get_by_index(6)?,
+            lease_left_us: row.try_get_by_index(7)?,
+        })
+    })
+    .collect()
+}
+
+/// The first `limit` messages that failed, soonest due first.
+pub(crate) async fn failures(
+    db: &DatabaseConnection,
+    limit: u32,
+) -> Result<Vec<FailureRow>, DbErr> {
+    query(
+        db,
+        "SELECT a.partition_id, a.consumer, b.id, b.event_type, b.{key}, a.attempts, \
+            {us(a.not_before)} - {now_us}, a.last_error \
+         FROM outbox_attempt a \
+         JOIN outbox_outgoing o ON o.partition_id = a.partition_id AND o.seq = a.seq \
+         JOIN outbox_body b ON b.id = o.id ORDER BY a.not_before LIMIT ?",
+        [limit.into()],
+    )
+    .await?
+    .iter()
+    .map(|row| {
+        Ok(FailureRow {
+            partition_id: row.try_get_by_index(0)?,
+            consumer: row.try_get_by_index(1)?,
+            id: row.try_get_by_index(2)?,
+            event_type: row.try_get_by_index(3)?,
+            key: row.try_get_by_index(4)?,
+            attempts: row.try_get_by_index(5)?,
+            due_us: row.try_get_by_index(6)?,
+            reason: row.try_get_by_index(7)?,
+        })
+    })
+    .collect()
+}
+
+/// Rows of queues or partitions that nobody registered.
+pub(crate) async fn unowned(db: &DatabaseConnection) -> Result<Vec<UnownedRow>, DbErr> {
+    query(
+        db,
+        "SELECT i.queue_id, i.partition_id, COUNT(*) FROM outbox_incoming i \
+         LEFT JOIN outbox_partition p ON p.id = i.partition_id \
+         WHERE p.id IS NULL GROUP BY i.queue_id, i.partition_id",
+        [],
+    )
+    .await?
+    .iter()
+    .map(|row| {
+        Ok(UnownedRow {
+            queue_id: row.try_get_by_index(0)?,
+            partition_id: row.try_get_by_index(1)?,
+            rows: row.try_get_by_index(2)?,
+        })
+    })
+    .collect()
+}
+
+/// Deletes bodies older than an hour that nobody refers to: what a producer on
+/// a bare connection left when it failed between its two statements.
+pub(crate) async fn delete_orphans(db: &DatabaseConnection) -> Result<usize, DbErr> {
+    const HOUR_US: i64 = 3_600_000_000;
+    let rows = query(
+        db,
+        "SELECT id FROM outbox_body WHERE enqueued_at < {now+?} \
+            AND id NOT IN (SELECT id FROM outbox_incoming) \
+            AND id NOT IN (SELECT id FROM outbox_outgoing) LIMIT 1000",
+        [(-HOUR_US).into()],
+    )
+    .await?;
+    let ids = rows
+        .iter()
+        .map(|row| row.try_get_by_index(0))
+        .collect::<Result<Vec<i64>, DbErr>>()?;
+    if !ids.is_empty() {
+        let delete = format!(
+            "DELETE FROM outbox_body WHERE id IN ({})",
+            list(ids.clone())
+        );
+        sea_orm::ConnectionTrait::execute_unprepared(db, &delete).await?;
+    }
+    Ok(ids.len())
+}
