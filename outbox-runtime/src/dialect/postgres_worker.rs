@@ -72,7 +72,8 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
 /// `c` is the cursor after the acknowledgement. `f` is the failure record of
 /// the next message: while there is one, or after a claim that died
 /// (`claimed > processed`), one message is claimed, and charged as it is
-/// (`g`). `n` are the rows; none before the next attempt is due. `u` writes.
+/// (`g`). `n` are the rows; none before the next attempt is due, none of a
+/// paused queue, none if `$8` is 0, which only acknowledges. `u` writes.
 const CLAIM: &str = "\
     WITH l AS MATERIALIZED ( \
         SELECT processed_seq, claimed_seq, lease_epoch, \
@@ -95,9 +96,10 @@ const CLAIM: &str = "\
     ), n AS MATERIALIZED ( \
         SELECT o.seq, o.id FROM outbox_outgoing o \
         WHERE EXISTS (SELECT FROM c) AND NOT EXISTS (SELECT FROM f WHERE waiting) \
+            AND NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1 & -64::bigint AND paused) \
             AND o.partition_id = $1 AND o.seq > (SELECT processed FROM c) \
         ORDER BY o.seq \
-        LIMIT (SELECT CASE WHEN c.claimed > c.processed OR EXISTS (SELECT FROM f) \
+        LIMIT (SELECT CASE WHEN $8 > 0 AND (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
             THEN 1 ELSE $8 END FROM c) \
     ), u AS ( \
         UPDATE outbox_cursor SET \

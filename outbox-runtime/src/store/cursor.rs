@@ -142,8 +142,8 @@ async fn claim_in_steps<C: ConnectionTrait>(
         "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
             {us(c.lease_until)}, {now_us}, a.attempts, {us(a.not_before)}, \
             o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, {us(b.enqueued_at)} \
-         FROM outbox_cursor c \
-         LEFT JOIN outbox_outgoing o ON o.partition_id = c.partition_id \
+         FROM outbox_cursor c JOIN outbox_queue q ON q.id = ? \
+         LEFT JOIN outbox_outgoing o ON o.partition_id = c.partition_id AND NOT q.paused \
             AND o.seq > CASE WHEN c.lease_owner = ? AND c.lease_epoch = ? THEN ? \
                 ELSE c.processed_seq END \
          LEFT JOIN outbox_body b ON b.id = o.id \
@@ -151,12 +151,14 @@ async fn claim_in_steps<C: ConnectionTrait>(
             AND a.consumer = c.consumer AND a.seq = o.seq \
          WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq LIMIT ?",
         [
+            (request.partition_id & !0x3f).into(),
             request.owner.into(),
             held_epoch.into(),
             ack_seq.into(),
             request.partition_id.into(),
             request.consumer.into(),
-            request.limit.into(),
+            // With a limit of 0 there is still the cursor to read.
+            request.limit.max(1).into(),
         ],
     )
     .await?;
@@ -191,7 +193,7 @@ async fn claim_in_steps<C: ConnectionTrait>(
         rows: Vec::new(),
     };
     let one = failed_before || found.recovering.is_some();
-    if due_in.is_none_or(|due_in| due_in <= 0) {
+    if request.limit > 0 && due_in.is_none_or(|due_in| due_in <= 0) {
         for row in rows.iter().take(if one { 1 } else { rows.len() }) {
             if let Some(seq) = row.try_get_by_index::<Option<i64>>(8)? {
                 found.rows.push(RawRow::read(row, seq, 9)?);

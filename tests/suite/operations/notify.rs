@@ -41,12 +41,16 @@ fn a_notification_wakes_a_process_that_would_not_look() {
             eventually("the listener", async || db.number(listening).await == 1).await;
             for n in 0..20 {
                 commit_elsewhere(db.connection(), &n.to_string()).await;
-                db.execute(&format!("SELECT pg_notify('outbox', '{}')", QUEUE.id())).await;
+                db.execute(&format!("SELECT pg_notify('outbox', '{}')", QUEUE.id()))
+                    .await;
                 eventually("delivery", async || seen.all().len() == n + 1).await;
             }
             // The listener is killed and comes back by itself; what was said meanwhile is found.
-            db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                        WHERE datname = current_database() AND query LIKE 'LISTEN%'").await;
+            db.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                        WHERE datname = current_database() AND query LIKE 'LISTEN%'",
+            )
+            .await;
             commit_elsewhere(db.connection(), "20").await;
             eventually("delivery", async || seen.all().len() == 21).await;
             running.stop().await;
@@ -60,25 +64,38 @@ fn a_process_that_only_produces_notifies_outside_its_transactions() {
         Box::pin(async move {
             // A listener of the test's own, to hear what is sent.
             let pool = db.connection().get_postgres_connection_pool();
-            let mut listener = sea_orm::sqlx::postgres::PgListener::connect_with(pool).await.unwrap();
+            let mut listener = sea_orm::sqlx::postgres::PgListener::connect_with(pool)
+                .await
+                .unwrap();
             listener.listen("outbox").await.unwrap();
-            let producer = Outbox::builder(db.connection().clone()).notify().start().await.unwrap();
+            // Other tests of this process enqueue too: a queue of its own.
+            let queue = Queue::of("produced", Partitions::of(1));
+            let producer = Outbox::builder(db.connection().clone())
+                .notify()
+                .start()
+                .await
+                .unwrap();
             let begun = Instant::now();
             for _ in 0..200 {
-                commit(db.connection(), "order", "x").await;
+                let message = NewMessage::new("order", 1, "x");
+                outbox::enqueue(db.connection(), &queue, message)
+                    .await
+                    .unwrap();
             }
             let enqueued_in = begun.elapsed();
             let mut heard = 0;
             while let Ok(Ok(notification)) =
                 tokio::time::timeout(Duration::from_millis(500), listener.recv()).await
             {
-                // Other tests of this process enqueue too.
-                if notification.payload().contains(&QUEUE.id().to_string()) {
+                if notification.payload().contains(&queue.id().to_string()) {
                     heard += 1;
                 }
             }
             let most = enqueued_in.as_millis() / 3 + 2;
-            assert!(heard >= 1 && heard <= most, "{heard} notifications for 200 messages");
+            assert!(
+                heard >= 1 && heard <= most,
+                "{heard} notifications for 200 messages"
+            );
             producer.stop().await;
         })
     });
