@@ -4,16 +4,20 @@ use std::time::Duration;
 
 /// How a kind of worker paces itself. Setters consume and return it; nothing is
 /// checked before `start()`, which reports every problem.
+///
+/// Sequencers and processors wait for signals, and the reconciler signals what
+/// nobody else did: so its `idle_interval` is how soon a message of another
+/// process is found, and those of sequencers and processors have no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerTuning {
-    /// How many messages at once.
+    /// How many messages at once, at most 10,000. The reconciler has no batches.
     pub batch_size: u32,
     /// The shortest pause between two passes while there is work.
     pub min_interval: Duration,
     /// The pause after the first pass with work; it shrinks by `ramp_step`.
     pub active_interval: Duration,
-    /// How long to wait for a signal before looking anyway.
+    /// How long the reconciler and vacuum rest.
     pub idle_interval: Duration,
     /// By how much the pause shrinks with every pass that finds work.
     pub ramp_step: Duration,
@@ -82,6 +86,10 @@ impl WorkerTuning {
             "batch_size is 0, use at least 1".into(),
         );
         check(
+            self.batch_size > 10_000,
+            format!("batch_size is {}, use at most 10,000", self.batch_size),
+        );
+        check(
             self.min_interval > self.active_interval,
             format!(
                 "min_interval ({:?}) is above active_interval ({:?})",
@@ -105,6 +113,29 @@ impl WorkerTuning {
             "degradation_threshold is 0, use at least 1".into(),
         );
         problems
+    }
+}
+
+/// The pause between passes while there is work: shorter each time.
+pub(crate) struct Pace {
+    next: Duration,
+    step: Duration,
+    least: Duration,
+}
+
+impl Pace {
+    pub(crate) fn new(tuning: &WorkerTuning) -> Self {
+        Self {
+            next: tuning.active_interval,
+            step: tuning.ramp_step,
+            least: tuning.min_interval,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = pause.saturating_sub(self.step).max(self.least);
+        pause
     }
 }
 
@@ -167,6 +198,8 @@ impl OutboxProfile {
     }
 }
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// How long a claim of messages is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseConfig {
@@ -188,13 +221,20 @@ impl Default for LeaseConfig {
 
 impl LeaseConfig {
     pub(crate) fn problems(&self) -> Vec<String> {
-        if self.headroom < self.duration && !self.headroom.is_zero() {
-            return Vec::new();
+        let mut problems = Vec::new();
+        if self.headroom >= self.duration || self.headroom.is_zero() {
+            problems.push(format!(
+                "the lease's headroom ({:?}) must be above 0 and less than its duration ({:?})",
+                self.headroom, self.duration
+            ));
         }
-        vec![format!(
-            "the lease's headroom ({:?}) must be above 0 and less than its duration ({:?})",
-            self.headroom, self.duration
-        )]
+        if self.duration > DAY {
+            problems.push(format!(
+                "the lease ({:?}) is longer than a day",
+                self.duration
+            ));
+        }
+        problems
     }
 }
 
@@ -272,6 +312,17 @@ mod tests {
         });
         assert_eq!(delays, [1, 2, 4, 256, 300, 300, 300, 300, 300, 300]);
         backoff(Duration::MAX, Duration::MAX, u32::MAX, true);
+    }
+
+    #[test]
+    fn a_pace_quickens_to_its_least() {
+        let ms = Duration::from_millis;
+        let tuning = WorkerTuning::of(1, ms(1))
+            .active_interval(ms(10))
+            .ramp_step(ms(4))
+            .min_interval(ms(1));
+        let mut pace = Pace::new(&tuning);
+        assert_eq!([(); 5].map(|()| pace.next()), [10, 6, 2, 1, 1].map(ms));
     }
 
     #[test]

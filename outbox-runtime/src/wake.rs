@@ -5,15 +5,14 @@
 //! finds nothing keeps looking for a short while before it rests again.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::Notify;
 
 /// Wakes one queue's sequencer.
 #[derive(Default)]
 pub(crate) struct QueueSignal {
-    /// Something was enqueued that no pass has found yet.
-    dirty: AtomicBool,
+    marks: AtomicU64,
     notify: Notify,
 }
 
@@ -25,20 +24,13 @@ impl QueueSignal {
 
     /// Says that there is something to look for.
     pub(crate) fn mark(&self) {
-        self.dirty.store(true, Ordering::Release);
+        self.marks.fetch_add(1, Ordering::AcqRel);
         self.notify.notify_one();
     }
 
-    /// A commit happened: if something was enqueued, look now.
-    pub(crate) fn committed(&self) {
-        if self.dirty.load(Ordering::Acquire) {
-            self.notify.notify_one();
-        }
-    }
-
-    /// A pass found what there was.
-    pub(crate) fn found(&self) {
-        self.dirty.store(false, Ordering::Release);
+    /// How often it was marked: whether a transaction may have enqueued.
+    pub(crate) fn marks(&self) -> u64 {
+        self.marks.load(Ordering::Acquire)
     }
 }
 
@@ -131,12 +123,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_mark_made_before_the_wait_counts_and_only_for_its_queue() {
-        let (orders, payments) = (Arc::default(), Arc::default());
+        let (orders, payments) = (Arc::<QueueSignal>::default(), Arc::<QueueSignal>::default());
         register(64, &orders);
         register(128, &payments);
         mark(64);
         orders.marked().await;
-        assert!(!payments.dirty.load(Ordering::Acquire));
+        assert_eq!((orders.marks(), payments.marks()), (1, 0));
         drop(orders);
         mark(64);
     }

@@ -35,8 +35,9 @@ fn classify_sqlx(error: &SqlxError) -> ErrorClass {
     match database.code().as_deref() {
         // PostgreSQL: serialization, deadlock, lock not available.
         Some("40001" | "40P01" | "55P03") => ErrorClass::Race,
-        // PostgreSQL: connection (08), resources (53), operator intervention (57).
-        Some(code) if code.len() == 5 && ["08", "53", "57"].contains(&&code[..2]) => {
+        // PostgreSQL: connection (08), outcome unknown and the like (40), resources
+        // (53), operator intervention (57).
+        Some(code) if code.len() == 5 && ["08", "40", "53", "57"].contains(&&code[..2]) => {
             ErrorClass::Connection
         }
         _ => classify_by_number(&**database),

@@ -12,6 +12,8 @@ pub(super) const WORDS: Words = Words {
     partition: "`partition`",
     for_update: "FOR UPDATE",
     skip_locked: "FOR UPDATE SKIP LOCKED",
+    unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
+        AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON DUPLICATE KEY UPDATE @ = @",
 };
 

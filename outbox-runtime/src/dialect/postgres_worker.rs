@@ -74,6 +74,10 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
 /// (`claimed > processed`), one message is claimed, and charged as it is
 /// (`g`). `n` are the rows; none before the next attempt is due, none of a
 /// paused queue, none if `$8` is 0, which only acknowledges. `u` writes.
+///
+/// The planner guesses a tenth of the partition for a LIMIT it cannot see and
+/// would read all bodies: the literal limit and the LATERAL with OFFSET keep it to
+/// looking rows up by key, whatever the statistics say.
 const CLAIM: &str = "\
     WITH l AS MATERIALIZED ( \
         SELECT processed_seq, claimed_seq, lease_epoch, \
@@ -94,11 +98,13 @@ const CLAIM: &str = "\
         FROM c JOIN outbox_attempt a \
             ON a.partition_id = $1 AND a.consumer = $2 AND a.seq = c.processed + 1 \
     ), n AS MATERIALIZED ( \
+        SELECT o.seq, o.id FROM ( \
         SELECT o.seq, o.id FROM outbox_outgoing o \
         WHERE EXISTS (SELECT FROM c) AND NOT EXISTS (SELECT FROM f WHERE waiting) \
             AND NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1 & -64::bigint AND paused) \
             AND o.partition_id = $1 AND o.seq > (SELECT processed FROM c) \
-        ORDER BY o.seq \
+        ORDER BY o.seq LIMIT 10000 \
+        ) AS o ORDER BY o.seq \
         LIMIT (SELECT CASE WHEN $8 > 0 AND (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
             THEN 1 ELSE $8 END FROM c) \
     ), u AS ( \
@@ -124,11 +130,14 @@ const CLAIM: &str = "\
         WHERE $10 AND EXISTS (SELECT FROM c WHERE held) \
             AND partition_id = $1 AND consumer = $2 AND seq <= $5 \
     ) \
-    SELECT c.held, c.claimed > c.processed, c.claimed, f.due_in, u.lease_epoch, g.attempts, \
-        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, \
-        (extract(epoch FROM b.enqueued_at) * 1000000)::bigint \
-    FROM c LEFT JOIN f ON true LEFT JOIN u ON true LEFT JOIN g ON true \
-        LEFT JOIN n ON true LEFT JOIN outbox_body b ON b.id = n.id \
+    SELECT c.held, c.claimed > c.processed, c.claimed, (SELECT due_in FROM f), \
+        (SELECT lease_epoch FROM u), (SELECT attempts FROM g), \
+        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us \
+    FROM c LEFT JOIN n ON true LEFT JOIN LATERAL ( \
+        SELECT event_type, key, payload, headers, target, \
+            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
+        FROM outbox_body WHERE id = n.id OFFSET 0 \
+    ) AS b ON true \
     ORDER BY n.seq";
 
 pub(crate) async fn claim<C: ConnectionTrait>(
@@ -174,7 +183,8 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 
 /// For each partition what every consumer has passed, from where the last pass
 /// stopped: starting at the oldest row would walk over every row deleted while
-/// some old transaction was open. A queue without consumers keeps everything.
+/// some old transaction was open. It ends at the first row that is to be retained.
+/// A queue without consumers keeps everything.
 const VACUUM: &str = "\
     WITH s AS MATERIALIZED ( \
         SELECT CASE WHEN $4 THEN set_config('synchronous_commit', 'off', true) END \
@@ -184,13 +194,17 @@ const VACUUM: &str = "\
         JOIN outbox_cursor c ON c.partition_id = m.partition_id \
         GROUP BY m.partition_id, m.after HAVING min(c.processed_seq) > m.after \
     ), v AS MATERIALIZED ( \
-        SELECT w.partition_id, o.seq, o.id FROM w CROSS JOIN LATERAL ( \
-            SELECT o.seq, o.id FROM outbox_outgoing o \
-            LEFT JOIN outbox_body b ON b.id = o.id \
-            WHERE o.partition_id = w.partition_id AND o.seq > w.after AND o.seq <= w.upto \
-                AND (b.id IS NULL OR b.enqueued_at <= clock_timestamp() - $5 * interval '1 microsecond') \
-            ORDER BY o.seq LIMIT $3 \
-        ) AS o \
+        SELECT partition_id, seq, id FROM ( \
+            SELECT w.partition_id, o.seq, o.id, bool_and($5 = 0 OR COALESCE(( \
+                SELECT b.enqueued_at <= clock_timestamp() - $5 * interval '1 microsecond' \
+                FROM outbox_body b WHERE b.id = o.id \
+            ), true)) OVER (PARTITION BY w.partition_id ORDER BY o.seq) AS old \
+            FROM w CROSS JOIN LATERAL ( \
+                SELECT o.seq, o.id FROM outbox_outgoing o \
+                WHERE o.partition_id = w.partition_id AND o.seq > w.after AND o.seq <= w.upto \
+                ORDER BY o.seq LIMIT $3 \
+            ) AS o \
+        ) AS a WHERE old \
     ), x AS ( \
         DELETE FROM outbox_outgoing o USING v \
         WHERE o.partition_id = v.partition_id AND o.seq = v.seq \

@@ -13,6 +13,8 @@ pub(super) const WORDS: Words = Words {
     // There is one writer, and our transactions begin as it.
     for_update: "",
     skip_locked: "",
+    unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
+        AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON CONFLICT DO NOTHING",
 };
 

@@ -1,7 +1,7 @@
 //! A task per partition that has work, none for one that has not.
 
 use crate::dialect::{ErrorClass, classify};
-use crate::stage::processor::{Consumer, Handler, Next, PartitionState, turn};
+use crate::stage::processor::{Consumer, Next, PartitionState, turn};
 use crate::tuning::backoff;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -23,7 +23,8 @@ const BUSY_TRIES: u32 = 4;
 pub(crate) struct Dispatcher {
     pub(crate) consumer: Consumer,
     slots: Vec<Slot>,
-    /// Bounds what runs at once for this consumer's queue.
+    /// Bounds the transactions of handlers of this consumer's queue; leased handlers
+    /// hold no connection and are bounded by the partitions.
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
     /// Told when something was acknowledged: there may be rows to delete.
@@ -109,15 +110,22 @@ impl Dispatcher {
                                 return;
                             }
                         }
-                        Next::Later(due_in) => self.pause(due_in).await,
-                        Next::Again => {}
+                        Next::Later(due_in) => {
+                            busy = 0;
+                            self.pause(due_in).await;
+                        }
+                        Next::Again => busy = 0,
                     }
                 }
                 Err(pause) => {
                     errors += 1;
                     let tuning = &self.consumer.tuning;
                     let longest = backoff(tuning.retry_base, tuning.retry_max, errors - 1, true);
-                    self.pause(longest.max(pause)).await;
+                    // Also while stopping: what is unsaved is worth a few tries.
+                    tokio::select! {
+                        () = tokio::time::sleep(longest.max(pause)) => {}
+                        () = self.consumer.stop.stopped.cancelled() => {}
+                    }
                 }
             }
             let stop = self.consumer.stop.stopping.is_cancelled();
@@ -133,11 +141,10 @@ impl Dispatcher {
     /// A turn that survives everything; an error is the least pause before the next.
     async fn one_turn(&self, partition: u32, state: &mut PartitionState) -> Result<Next, Duration> {
         let consumer = &self.consumer;
-        let _permit = match &consumer.handler {
-            Handler::LeasedEach(_) | Handler::LeasedBatch(_) => None,
-            Handler::TransactionalEach(_) | Handler::TransactionalBatch(_) => {
-                Some(self.permits.acquire().await)
-            }
+        let _permit = if consumer.handler.is_transactional() {
+            Some(self.permits.acquire().await)
+        } else {
+            None
         };
         let turned = AssertUnwindSafe(turn(consumer, partition, state)).catch_unwind();
         match turned.await {
@@ -178,10 +185,6 @@ impl Dispatcher {
             .phase
             .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
         if idle.is_ok() {
-            return true;
-        }
-        if self.consumer.is_paused() {
-            slot.phase.store(IDLE, Ordering::Release);
             return true;
         }
         slot.phase.store(RUNNING, Ordering::Release);

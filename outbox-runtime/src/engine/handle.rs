@@ -42,9 +42,12 @@ impl Outbox {
     pub async fn begin(&self) -> Result<OutboxTransaction, DbErr> {
         let db = &self.shared.db;
         let options = handler_transaction_options(Dialect::of(db)?);
+        let queues = self.shared.queues.iter();
+        let marks = queues.map(|queue| queue.signal.marks()).collect();
         Ok(OutboxTransaction {
             tx: db.begin_with_options(options).await?,
             shared: self.shared.clone(),
+            marks,
         })
     }
 
@@ -144,6 +147,8 @@ impl Outbox {
 pub struct OutboxTransaction {
     tx: DatabaseTransaction,
     shared: Arc<Shared>,
+    /// The signals' counts at the beginning.
+    marks: Vec<u64>,
 }
 
 impl OutboxTransaction {
@@ -153,8 +158,10 @@ impl OutboxTransaction {
     /// If the database cannot commit.
     pub async fn commit(self) -> Result<(), DbErr> {
         self.tx.commit().await?;
-        for runtime in &self.shared.queues {
-            runtime.signal.committed();
+        for (queue, before) in self.shared.queues.iter().zip(self.marks) {
+            if queue.signal.marks() != before {
+                queue.signal.mark();
+            }
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::store::reconcile::{Waiting, waiting};
 use crate::store::registration::seen;
 use crate::store::sequencing::{Sequenced, sequence};
 use crate::store::{cleanup, cursor};
-use crate::tuning::{OutboxProfile, WorkerTuning, backoff};
+use crate::tuning::{OutboxProfile, Pace, WorkerTuning, backoff};
 use crate::wake::QueueSignal;
 use futures_util::FutureExt;
 use sea_orm::{DatabaseConnection, DbErr};
@@ -104,7 +104,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
     let tuning = &shared.profile.sequencer;
     let what = format!("the sequencer of queue `{}`", runtime.queue.name());
     let (mut looks, mut failures) = (0, 0);
-    let mut pace = tuning.active_interval;
+    let mut pace = Pace::new(tuning);
     while !shared.stopping() {
         let pass = sequence(
             &shared.db,
@@ -117,17 +117,13 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
         };
         runtime.wake(done.moved);
         if done.taken > 0 {
-            runtime.signal.found();
             looks = 0;
-            pace = pace
-                .saturating_sub(tuning.ramp_step)
-                .max(tuning.min_interval);
         } else {
             looks += 1;
-            pace = tuning.active_interval;
+            pace = Pace::new(tuning);
         }
         if done.taken >= tuning.batch_size as usize {
-            shared.pause(pace).await;
+            shared.pause(pace.next()).await;
         } else if looks < HOT_LOOKS {
             look_again(&shared, runtime, looks, &done).await;
         } else {
@@ -228,6 +224,7 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         }
     }
     let mut failures = 0;
+    let mut pace = Pace::new(tuning);
     while !shared.stopping() {
         let places: Vec<(i64, i64)> = from.iter().map(|(id, after)| (*id, *after)).collect();
         let retention = cursor::micros(shared.retention);
@@ -245,8 +242,10 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
             from.insert(partition.partition_id, partition.upto);
         }
         if done.iter().any(|d| d.rows >= i64::from(tuning.batch_size)) {
+            shared.pause(pace.next()).await;
             continue;
         }
+        pace = Pace::new(tuning);
         tokio::select! {
             () = shared.progress.notified() => shared.pause(Duration::from_millis(500)).await,
             () = shared.pause(tuning.idle_interval) => {}

@@ -92,8 +92,8 @@ impl Batch {
         self.messages.is_empty()
     }
 
-    pub(crate) fn settle_all(&mut self) {
-        self.shown = self.messages.len();
+    /// Acknowledges everything that was handed out.
+    pub(crate) fn ack_shown(&mut self) {
         self.settled = self.shown;
     }
 

@@ -72,7 +72,8 @@ pub trait LeasedMessageHandler: Send + Sync + 'static {
 pub trait LeasedHandler: Send + Sync + 'static {
     /// Handles a batch. What was acknowledged through it is done whatever is
     /// returned; a failure is that of the first message that was not. Success
-    /// without any acknowledgement means the whole batch.
+    /// without any acknowledgement means every message that was handed out; what
+    /// was not comes again.
     async fn handle(&self, batch: &mut Batch, ctx: &Ctx) -> HandlerResult;
 }
 

@@ -36,9 +36,15 @@ pub(crate) async fn work(
     let result = match ended {
         Ended::Returned(HandlerResult::Success) => {
             if batch.processed() == 0 {
-                batch.settle_all();
+                batch.ack_shown();
             }
-            HandlerResult::Success
+            if batch.processed() == 0 && !batch.is_empty() {
+                // Nothing was taken, so nothing was handled: that must not be lost,
+                // nor go round for ever.
+                HandlerResult::retry("the handler returned Success without taking a message")
+            } else {
+                HandlerResult::Success
+            }
         }
         Ended::Returned(failed) => failed,
         Ended::Panicked(text) => HandlerResult::Retry { reason: text },

@@ -11,7 +11,7 @@ use crate::handler::{
 use crate::state::States;
 use crate::store::cursor::{self, Ack, ClaimRequest, Claimed};
 use crate::store::registration::registered_types;
-use crate::tuning::{LeaseConfig, RetryPolicy, WorkerTuning};
+use crate::tuning::{LeaseConfig, Pace, RetryPolicy, WorkerTuning};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,11 +34,19 @@ pub(crate) enum Handler {
 }
 
 impl Handler {
+    pub(crate) fn is_transactional(&self) -> bool {
+        matches!(
+            self,
+            Self::TransactionalEach(_) | Self::TransactionalBatch(_)
+        )
+    }
+
     /// The mode as the database knows it.
     pub(crate) fn mode(&self) -> &'static str {
-        match self {
-            Self::LeasedEach(_) | Self::LeasedBatch(_) => "leased",
-            Self::TransactionalEach(_) | Self::TransactionalBatch(_) => "transactional",
+        if self.is_transactional() {
+            "transactional"
+        } else {
+            "leased"
         }
     }
 }
@@ -111,12 +119,17 @@ impl PartitionState {
         self.limit = self.limit.saturating_mul(2).min(batch_size);
     }
 
+    /// A batch took too long for its lease.
+    pub(crate) fn shrink_to(&mut self, messages: usize) {
+        let messages = u32::try_from(messages).unwrap_or(u32::MAX);
+        self.limit = messages.clamp(1, self.limit.max(1));
+    }
+
     /// A batch failed after so many messages: the next is no larger than that.
     pub(crate) fn failed_after(&mut self, succeeded: usize, threshold: u32) {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= threshold {
-            let succeeded = u32::try_from(succeeded).unwrap_or(u32::MAX);
-            self.limit = succeeded.clamp(1, self.limit.max(1));
+            self.shrink_to(succeeded);
         }
     }
 }
@@ -187,9 +200,15 @@ pub(crate) async fn turn(
 ) -> Result<Next, DbErr> {
     let partition_id = consumer.queue_id | i64::from(partition);
     let mut chained = None;
+    let mut pace = Pace::new(&consumer.tuning);
     for batch in 0.. {
         let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
-        let last = batch >= BATCHES_PER_TURN || stop;
+        // Only transactions share permits.
+        let enough = batch >= BATCHES_PER_TURN && consumer.handler.is_transactional();
+        let last = enough || stop;
+        if batch > 0 && !last {
+            tokio::time::sleep(pace.next()).await;
+        }
         let (claimed, clock) = match chained.take() {
             Some(claim) => claim,
             None if last && state.unsaved.is_none() => return Ok(Next::Again),
@@ -217,14 +236,10 @@ pub(crate) async fn turn(
             Opened::Foreign { claim, elsewhere } => {
                 leave_or_fail(consumer, &claim, elsewhere).await?
             }
-            Opened::Ours(claim) => match &consumer.handler {
-                Handler::LeasedEach(_) | Handler::LeasedBatch(_) => {
-                    leased::work(consumer, state, claim).await?
-                }
-                Handler::TransactionalEach(_) | Handler::TransactionalBatch(_) => {
-                    transactional::work(consumer, state, claim, last).await?
-                }
-            },
+            Opened::Ours(claim) if consumer.handler.is_transactional() => {
+                transactional::work(consumer, state, claim, last).await?
+            }
+            Opened::Ours(claim) => leased::work(consumer, state, claim).await?,
         };
         match worked {
             Worked::Done(ack) => state.unsaved = Some(ack),

@@ -1,6 +1,7 @@
 //! Writing down how a claim ended that did not end well.
 
 use super::processor::{Claim, Consumer, Next, Worked};
+use crate::dialect::{ErrorClass, classify};
 use crate::handler::HandlerResult;
 use crate::store::settlement::{self, Burial, Failure, Settlement};
 use sea_orm::DbErr;
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// The longest reason that is kept.
 const MAX_REASON: usize = 2_000;
+/// The longest delay a handler may ask for; every engine can add it to its clock.
+const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Whether the one message was tried often enough although nothing came back.
 pub(super) fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
@@ -51,7 +54,9 @@ pub(crate) async fn settle_failure(
             HandlerResult::Success => None,
             HandlerResult::Reject { reason } => Some((reason, None)),
             HandlerResult::Retry { reason } => Some((reason, Some(consumer.retry.delay(spent)))),
-            HandlerResult::RetryAfter { reason, delay } => Some((reason, Some(delay))),
+            HandlerResult::RetryAfter { reason, delay } => {
+                Some((reason, Some(delay.min(LONGEST_DELAY))))
+            }
         };
         match outcome {
             None => {}
@@ -65,8 +70,9 @@ pub(crate) async fn settle_failure(
                 failure = Some(Failure {
                     seq: message.sequence(),
                     attempts,
+                    charged: claim.charged.is_some(),
                     delay,
-                    reason: Some(bounded(&reason).to_owned()),
+                    reason: Some(bounded(&reason)),
                 });
             }
             Some((reason, _)) => {
@@ -106,6 +112,7 @@ pub(crate) async fn settle_stopped(
         (Some(attempts), Some(message)) => Some(Failure {
             seq: message.sequence(),
             attempts: attempts - 1,
+            charged: true,
             delay: Duration::ZERO,
             reason: None,
         }),
@@ -137,6 +144,7 @@ async fn settle(
         burials,
     };
     let mut pause = Duration::from_millis(5);
+    let mut refused = 0;
     loop {
         let permit = consumer.statements.acquire().await;
         let settled = settlement::settle(&consumer.db, &outcome).await;
@@ -152,7 +160,15 @@ async fn settle(
                 );
                 return Ok(());
             }
-            Err(error) if Instant::now() + pause < claim.clock.over_at() => {
+            // A refused statement will be refused again; one more try is for luck.
+            Err(error) if classify(&error) == ErrorClass::Statement && refused > 0 => {
+                return Err(error);
+            }
+            Err(error)
+                if Instant::now() + pause < claim.clock.over_at()
+                    && !consumer.stop.stopped.is_cancelled() =>
+            {
+                refused += u32::from(classify(&error) == ErrorClass::Statement);
                 tracing::debug!(%error, "settling failed, trying again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
@@ -180,10 +196,11 @@ fn burial(claim: &Claim, index: usize, attempts: i32, reason: String) -> Burial 
         seq: message.sequence(),
         id: message.id().get(),
         attempts,
-        reason: bounded(&reason).to_owned(),
+        reason: bounded(&reason),
     }
 }
 
-fn bounded(reason: &str) -> &str {
-    &reason[..reason.floor_char_boundary(MAX_REASON)]
+/// Short enough, and without the one character PostgreSQL cannot keep.
+fn bounded(reason: &str) -> String {
+    reason[..reason.floor_char_boundary(MAX_REASON)].replace('\0', "\u{fffd}")
 }

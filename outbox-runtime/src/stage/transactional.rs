@@ -4,8 +4,11 @@
 //! On a failure the transaction is rolled back, the good prefix is run and
 //! committed again, and the failing message goes on alone; only alone is its
 //! failure believed, because a handler that ignores a database error makes the
-//! next one fail. There are no savepoints: a nested transaction that a handler
-//! keeps could release ours under its feet.
+//! next one fail. There is no savepoint per message: a nested transaction that a
+//! handler keeps could release it under our feet. On MySQL and SQLite one savepoint
+//! spans the whole transaction: there an error can end the transaction without
+//! the handler saying so, and what follows would commit by itself; releasing the
+//! savepoint fails then.
 
 use super::guard::{self, Ended, LeaseClock};
 use super::processor::{Claim, Consumer, Handler, Next, PartitionState, Worked};
@@ -13,8 +16,12 @@ use super::settlement::{settle_failure, settle_stopped};
 use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
 use crate::handler::{Ctx, HandlerResult, OutboxMessage};
 use crate::store::cursor::{self, ClaimRequest, Claimed};
-use sea_orm::{DatabaseTransaction, DbErr, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, TransactionTrait};
 use std::ops::Range;
+use std::time::Duration;
+
+const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
+const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
 
 pub(crate) async fn work(
     consumer: &Consumer,
@@ -38,14 +45,24 @@ pub(crate) async fn work(
     loop {
         let chunk = done..(done + size).min(total);
         let chain = (chunk == (0..total)).then_some(next);
-        match run(consumer, &claim, chunk.clone(), chain).await? {
-            Ran::Committed(Some((claimed, clock))) => {
+        let ran = match run(consumer, &claim, chunk.clone(), chain).await {
+            Ok(ran) => ran,
+            Err(error) => {
+                // A lost connection or race is no message's fault: the claim is
+                // given back, or it would count as one that died.
+                settle_stopped(consumer, &claim, done, Vec::new()).await?;
+                return Err(error);
+            }
+        };
+        match ran {
+            Ran::Chained(claimed, clock) => {
                 state.succeeded(consumer.tuning.batch_size);
                 return Ok(Worked::Chained(claimed, clock));
             }
-            Ran::Committed(None) => {
-                done = chunk.end;
-                if done == total {
+            Ran::Committed(count) => {
+                done += count;
+                if done == total || claim.clock.is_half_over() {
+                    // The rest, if any, has a lease of its own.
                     return settle_stopped(consumer, &claim, done, Vec::new()).await;
                 }
                 // After the good prefix the suspect goes alone.
@@ -53,6 +70,10 @@ pub(crate) async fn work(
                 suspect = false;
             }
             Ran::Failed { after, .. } if chunk.len() > 1 => {
+                if claim.clock.is_half_over() {
+                    state.shrink_to(if after > 0 { after } else { chunk.len() / 2 });
+                    return settle_stopped(consumer, &claim, done, Vec::new()).await;
+                }
                 size = after.max(1);
                 suspect = after > 0;
             }
@@ -61,12 +82,12 @@ pub(crate) async fn work(
                 return settle_failure(consumer, &claim, done, Vec::new(), result).await;
             }
             Ran::Stopped => return settle_stopped(consumer, &claim, done, Vec::new()).await,
-            Ran::LeaseLost => {
+            Ran::Lost => {
                 tracing::warn!(
                     queue = &*consumer.queue,
                     partition = claim.partition,
                     consumer = consumer.name,
-                    "lost the lease, or a handler left a nested transaction open; rolled back"
+                    "the lease was lost, or a handler left a nested transaction open: rolled back"
                 );
                 return Ok(Worked::Settled(Next::Busy));
             }
@@ -76,15 +97,16 @@ pub(crate) async fn work(
 
 /// How a transaction ended.
 enum Ran {
-    /// Committed; with the next claim if it was made in it.
-    Committed(Option<(Claimed, LeaseClock)>),
+    /// Everything is committed, together with the next claim.
+    Chained(Claimed, LeaseClock),
+    /// So many messages are committed.
+    Committed(usize),
     /// Rolled back: so many messages were fine, the next one was not.
-    Failed {
-        after: usize,
-        result: HandlerResult,
-    },
+    Failed { after: usize, result: HandlerResult },
+    /// Rolled back because the process stops.
     Stopped,
-    LeaseLost,
+    /// Rolled back because somebody else has the lease.
+    Lost,
 }
 
 async fn run(
@@ -93,17 +115,22 @@ async fn run(
     chunk: Range<usize>,
     chain: Option<u32>,
 ) -> Result<Ran, DbErr> {
-    let options = handler_transaction_options(Dialect::of(&consumer.db)?);
+    let dialect = Dialect::of(&consumer.db)?;
+    let options = handler_transaction_options(dialect);
     let tx = consumer.db.begin_with_options(options).await?;
+    if dialect != Dialect::Postgres {
+        tx.execute_unprepared(BEGIN_SPAN).await?;
+    }
     let messages = &claim.messages[chunk.clone()];
+    let clock = claim.clock;
     let ended = guard::run(
         &consumer.stop,
-        claim.clock,
+        clock,
         &consumer.states,
-        async |ctx: &Ctx| handle(&consumer.handler, &tx, messages, ctx).await,
+        async |ctx: &Ctx| handle(&consumer.handler, &tx, messages, ctx, clock).await,
     )
     .await;
-    let (after, result) = match ended {
+    let (count, result) = match ended {
         Ended::Returned(returned) => returned,
         Ended::Panicked(reason) => (0, HandlerResult::Retry { reason }),
         Ended::LeaseOver => {
@@ -120,12 +147,25 @@ async fn run(
         return Ok(if consumer.stop.excuses(&result) {
             Ran::Stopped
         } else {
-            Ran::Failed { after, result }
+            Ran::Failed {
+                after: count,
+                result,
+            }
         });
     }
-    let committed = match chain {
-        Some(limit) => commit_and_claim(consumer, claim, limit, tx).await,
-        None => commit(consumer, claim, chunk.end, tx).await,
+    let whole = count == messages.len();
+    let committed = match (dialect, chain) {
+        (Dialect::Postgres, Some(limit)) if whole => {
+            commit_and_claim(consumer, claim, limit, tx).await
+        }
+        (Dialect::Postgres, _) => commit(consumer, claim, chunk.start, count, tx).await,
+        (Dialect::MySql | Dialect::Sqlite, chain) => match tx.execute_unprepared(END_SPAN).await {
+            Err(error) => Err(error),
+            Ok(_) => match chain {
+                Some(limit) if whole => commit_and_claim(consumer, claim, limit, tx).await,
+                _ => commit(consumer, claim, chunk.start, count, tx).await,
+            },
+        },
     };
     match committed {
         Ok(ran) => Ok(ran),
@@ -142,19 +182,28 @@ async fn run(
     }
 }
 
-/// Runs the handler; returns how many messages went well and what ended it.
+/// Runs the handler; returns how many messages went well and what ended it. Ends
+/// early, with success, if the rest should have a lease of its own.
 async fn handle(
     handler: &Handler,
     tx: &DatabaseTransaction,
     messages: &[OutboxMessage],
     ctx: &Ctx,
+    clock: LeaseClock,
 ) -> (usize, HandlerResult) {
     match handler {
         Handler::TransactionalBatch(handler) if !messages.is_empty() => {
-            (0, handler.handle(tx, messages, ctx).await)
+            match handler.handle(tx, messages, ctx).await {
+                HandlerResult::Success => (messages.len(), HandlerResult::Success),
+                failed => (0, failed),
+            }
         }
         Handler::TransactionalEach(handler) => {
             for (index, message) in messages.iter().enumerate() {
+                let enough = clock.is_half_over() || ctx.cancellation().is_cancelled();
+                if index > 0 && enough {
+                    return (index, HandlerResult::Success);
+                }
                 match handler.handle(tx, message, ctx).await {
                     HandlerResult::Success => {}
                     failed => return (index, failed),
@@ -170,10 +219,11 @@ async fn handle(
 async fn commit(
     consumer: &Consumer,
     claim: &Claim,
-    done: usize,
+    before: usize,
+    count: usize,
     tx: DatabaseTransaction,
 ) -> Result<Ran, DbErr> {
-    let processed = claim.processed_after(done);
+    let processed = claim.processed_after(before + count);
     let held = cursor::advance(
         &tx,
         claim.partition_id,
@@ -185,18 +235,26 @@ async fn commit(
     .await?;
     if !held {
         roll_back(tx).await;
-        return Ok(Ran::LeaseLost);
+        return Ok(Ran::Lost);
     }
     tx.commit().await?;
-    let written = cursor::processed(&consumer.db, claim.partition_id, &consumer.name).await?;
-    if written < processed {
-        return Ok(Ran::LeaseLost);
+    if took_effect(consumer, claim, processed).await? {
+        Ok(Ran::Committed(count))
+    } else {
+        Ok(Ran::Lost)
     }
-    Ok(Ran::Committed(None))
+}
+
+/// Whether a commit did what it said: it does not if the handler left a nested
+/// transaction open, or if the transaction was aborted.
+async fn took_effect(consumer: &Consumer, claim: &Claim, processed: i64) -> Result<bool, DbErr> {
+    let written = cursor::processed(&consumer.db, claim.partition_id, &consumer.name).await?;
+    Ok(written >= processed)
 }
 
 /// Moves the cursor, claims the next batch and commits both with the handlers'
-/// writes. Should the commit not take effect, the next batch's lease check fails.
+/// writes. Should the commit not take effect, the next batch's lease check fails;
+/// if there is no next batch, the cursor is asked.
 async fn commit_and_claim(
     consumer: &Consumer,
     claim: &Claim,
@@ -214,18 +272,25 @@ async fn commit_and_claim(
         // Never for a commit that carries a user's writes.
         asynchronous: false,
     };
+    let processed = claim.processed_after(claim.messages.len());
     let claimed = cursor::claim(&tx, &request).await?;
     if !claimed.acked {
         roll_back(tx).await;
-        return Ok(Ran::LeaseLost);
+        return Ok(Ran::Lost);
     }
     tx.commit().await?;
-    Ok(Ran::Committed(Some((claimed, clock))))
+    if claimed.rows.is_empty() && !took_effect(consumer, claim, processed).await? {
+        return Ok(Ran::Lost);
+    }
+    Ok(Ran::Chained(claimed, clock))
 }
 
-/// A rollback that fails ends with the connection: the server rolls back then.
+/// A rollback that fails, or that waits behind a statement of a handler that was
+/// dropped, is left to the connection: it comes before its next use or its end.
 async fn roll_back(tx: DatabaseTransaction) {
-    if let Err(error) = tx.rollback().await {
-        tracing::debug!(%error, "rolling back");
+    match tokio::time::timeout(Duration::from_secs(1), tx.rollback()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "rolling back"),
+        Err(_) => tracing::debug!("rolling back takes long"),
     }
 }

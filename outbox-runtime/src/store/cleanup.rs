@@ -59,22 +59,19 @@ async fn vacuum_in_steps(
         };
         let rows = query(
             db,
-            "SELECT o.seq, o.id FROM outbox_outgoing o LEFT JOIN outbox_body b ON b.id = o.id \
-             WHERE o.partition_id = ? AND o.seq > ? AND o.seq <= ? \
-                AND (b.id IS NULL OR b.enqueued_at <= {now+?}) \
-             ORDER BY o.seq LIMIT ?",
-            [
-                partition_id.into(),
-                after.into(),
-                upto.into(),
-                (-retention_micros).into(),
-                limit.into(),
-            ],
+            "SELECT o.seq, o.id, {now_us} - {us(b.enqueued_at)} \
+             FROM outbox_outgoing o LEFT JOIN outbox_body b ON b.id = o.id \
+             WHERE o.partition_id = ? AND o.seq > ? AND o.seq <= ? ORDER BY o.seq LIMIT ?",
+            [partition_id.into(), after.into(), upto.into(), limit.into()],
         )
         .await?;
         let mut seqs: Vec<i64> = Vec::with_capacity(rows.len());
         let mut ids: Vec<i64> = Vec::with_capacity(rows.len());
         for row in &rows {
+            let age: Option<i64> = row.try_get_by_index(2)?;
+            if age.is_some_and(|age| age < retention_micros) {
+                break;
+            }
             seqs.push(row.try_get_by_index(0)?);
             ids.push(row.try_get_by_index(1)?);
         }

@@ -128,7 +128,8 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 }
 
 /// Reads first, then one UPDATE that acknowledges and claims, provided that the
-/// epoch is still the one that was read.
+/// epoch is still the one that was read. The rows are in a subquery with its own
+/// limit: joined first and limited afterwards, MariaDB would sort the whole log.
 async fn claim_in_steps<C: ConnectionTrait>(
     conn: &C,
     request: &ClaimRequest<'_>,
@@ -142,23 +143,32 @@ async fn claim_in_steps<C: ConnectionTrait>(
         "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
             {us(c.lease_until)}, {now_us}, a.attempts, {us(a.not_before)}, \
             o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, {us(b.enqueued_at)} \
-         FROM outbox_cursor c JOIN outbox_queue q ON q.id = ? \
-         LEFT JOIN outbox_outgoing o ON o.partition_id = c.partition_id AND NOT q.paused \
-            AND o.seq > CASE WHEN c.lease_owner = ? AND c.lease_epoch = ? THEN ? \
-                ELSE c.processed_seq END \
+         FROM outbox_cursor c LEFT JOIN ( \
+            SELECT g.seq, g.id FROM outbox_outgoing g \
+            WHERE g.partition_id = ? AND g.seq > ( \
+                SELECT CASE WHEN k.lease_owner = ? AND k.lease_epoch = ? THEN ? \
+                    ELSE k.processed_seq END \
+                FROM outbox_cursor k JOIN outbox_queue q ON q.id = ? AND NOT q.paused \
+                WHERE k.partition_id = ? AND k.consumer = ? \
+                    AND (k.lease_until IS NULL OR k.lease_until <= {now} OR k.lease_owner = ?) \
+            ) ORDER BY g.seq LIMIT ? \
+         ) o ON 1 = 1 \
          LEFT JOIN outbox_body b ON b.id = o.id \
          LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
             AND a.consumer = c.consumer AND a.seq = o.seq \
-         WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq LIMIT ?",
+         WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq",
         [
-            (request.partition_id & !0x3f).into(),
+            request.partition_id.into(),
             request.owner.into(),
             held_epoch.into(),
             ack_seq.into(),
+            (request.partition_id & !0x3f).into(),
             request.partition_id.into(),
             request.consumer.into(),
-            // With a limit of 0 there is still the cursor to read.
-            request.limit.max(1).into(),
+            request.owner.into(),
+            request.limit.into(),
+            request.partition_id.into(),
+            request.consumer.into(),
         ],
     )
     .await?;
@@ -244,6 +254,7 @@ async fn claim_in_steps<C: ConnectionTrait>(
         let failure = Failure {
             seq,
             attempts,
+            charged: true,
             delay: Duration::ZERO,
             reason: None,
         };

@@ -15,7 +15,7 @@ pub(crate) enum Waiting {
 }
 
 /// Finds everything that waits in the given queues, in one query: rows nobody
-/// sequenced, cursors behind their partition with no valid lease and nothing
+/// sequenced (of partitions that exist), cursors behind their partition with no valid lease and nothing
 /// to wait for.
 pub(crate) async fn waiting(
     db: &DatabaseConnection,
@@ -28,7 +28,8 @@ pub(crate) async fn waiting(
             "SELECT 0, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND q.paused \
              UNION ALL \
              SELECT 1, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) \
-                AND EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id) \
+                AND EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
+                    AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions) \
              UNION ALL \
              SELECT 2, c.partition_id, c.consumer FROM outbox_partition p \
              JOIN outbox_cursor c ON c.partition_id = p.id AND c.processed_seq < p.sequence \

@@ -83,15 +83,15 @@ pub(crate) async fn queue(
 }
 
 /// Registers a consumer of a registered queue. The first consumer of a queue
-/// starts at 0 and gets everything; a later one where each partition is now, or
-/// at what is still there.
+/// gets everything, for nothing is deleted without one; a later one starts where
+/// each partition is now, or at what is still there.
 pub(crate) async fn consumer(
     db: &DatabaseConnection,
     queue: &Queue,
     consumer: &NewConsumer<'_>,
 ) -> Result<Result<(), Conflict>, DbErr> {
     let tx = begin(db).await?;
-    // Under the queue's lock no sequencer moves and no vacuum looks for consumers.
+    // Under the queue's lock no sequencer moves.
     query(
         &tx,
         "SELECT id FROM outbox_queue WHERE id = ? {for_update}",
@@ -263,13 +263,11 @@ async fn create_cursors(
     consumer: &NewConsumer<'_>,
     first: bool,
 ) -> Result<(), DbErr> {
-    let start = match (first, consumer.from_earliest) {
-        (true, _) => "0",
-        (false, false) => "p.sequence",
-        (false, true) => {
-            "COALESCE((SELECT MIN(o.seq) - 1 FROM outbox_outgoing o WHERE o.partition_id = p.id), \
-             p.sequence)"
-        }
+    let start = if first || consumer.from_earliest {
+        "COALESCE((SELECT MIN(o.seq) - 1 FROM outbox_outgoing o WHERE o.partition_id = p.id), \
+         p.sequence)"
+    } else {
+        "p.sequence"
     };
     let insert = format!(
         "INSERT INTO outbox_cursor (partition_id, consumer, processed_seq, claimed_seq) \

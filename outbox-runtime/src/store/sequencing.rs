@@ -65,25 +65,30 @@ async fn sequence_in_steps(
     if lock.is_empty() {
         return Ok(Sequenced::LOCKED);
     }
+    let mut last = sequences(&tx, queue_id).await?;
+    // Partitions nobody registered are beyond the last.
+    let beyond = last.keys().last().map_or(queue_id, |id| id + 1);
     let rows = query(
         &tx,
-        "SELECT i.id, i.partition_id, p.sequence FROM outbox_incoming i \
-         JOIN outbox_partition p ON p.id = i.partition_id \
-         WHERE i.queue_id = ? ORDER BY i.id LIMIT ?",
-        [queue_id.into(), limit.into()],
+        "SELECT id, partition_id FROM outbox_incoming \
+         WHERE queue_id = ? AND partition_id >= ? AND partition_id < ? ORDER BY id LIMIT ?",
+        [
+            queue_id.into(),
+            queue_id.into(),
+            beyond.into(),
+            limit.into(),
+        ],
     )
     .await?;
     if rows.is_empty() {
         return Ok(Sequenced::default());
     }
     let mut done = Sequenced::default();
-    let mut last: BTreeMap<i64, i64> = BTreeMap::new();
     let mut ids = Vec::with_capacity(rows.len());
     let mut outgoing = Vec::with_capacity(rows.len());
     for row in &rows {
         let (id, partition_id): (i64, i64) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
-        let sequence: i64 = row.try_get_by_index(2)?;
-        let seq = last.entry(partition_id).or_insert(sequence);
+        let seq = last.entry(partition_id).or_default();
         *seq += 1;
         outgoing.push(format!("({partition_id},{seq},{id})"));
         ids.push(id);
@@ -94,6 +99,7 @@ async fn sequence_in_steps(
         outgoing.join(",")
     );
     tx.execute_unprepared(&insert).await?;
+    last.retain(|id, _| done.moved & (1 << (id & 0x3f)) != 0);
     let cases: String = last
         .iter()
         .map(|(id, seq)| format!(" WHEN {id} THEN {seq}"))
@@ -113,4 +119,20 @@ async fn sequence_in_steps(
     }
     tx.commit().await?;
     Ok(done)
+}
+
+/// The last number given in each partition; only the queue's lock holder changes them.
+async fn sequences<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+) -> Result<BTreeMap<i64, i64>, DbErr> {
+    query(
+        conn,
+        "SELECT id, sequence FROM outbox_partition WHERE id BETWEEN ? AND ?",
+        [queue_id.into(), (queue_id | 0x3f).into()],
+    )
+    .await?
+    .iter()
+    .map(|row| Ok((row.try_get_by_index(0)?, row.try_get_by_index(1)?)))
+    .collect()
 }

@@ -12,6 +12,8 @@ pub(crate) struct Failure {
     pub(crate) seq: i64,
     /// How many there were, this one included; 0 takes the record away.
     pub(crate) attempts: i32,
+    /// Whether it was counted when the message was claimed.
+    pub(crate) charged: bool,
     /// How long until the next.
     pub(crate) delay: Duration,
     /// Why; `None` keeps the reason there is.
@@ -49,9 +51,13 @@ pub(crate) async fn settle(
     let tx = begin(db).await?;
     let held = execute(
         &tx,
+        // The epoch is raised so that who read the cursor before does not claim
+        // by it; and a cursor never goes back, should an earlier commit whose answer
+        // was lost have moved it.
         "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, \
-            lease_owner = NULL, lease_until = NULL \
-         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ?",
+            lease_epoch = lease_epoch + 1, lease_owner = NULL, lease_until = NULL \
+         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ? \
+            AND processed_seq <= ?",
         [
             s.processed.into(),
             s.claimed.max(s.processed).into(),
@@ -59,6 +65,7 @@ pub(crate) async fn settle(
             s.consumer.into(),
             s.owner.into(),
             s.epoch.into(),
+            s.processed.into(),
         ],
     )
     .await?;
@@ -133,11 +140,16 @@ pub(super) async fn record_failure<C: ConnectionTrait>(
         return Ok(());
     }
     let reason = failure.reason.clone();
+    // Without a charge there should be no record; if there is one, it goes on.
+    let attempts = if failure.charged { "?" } else { "attempts + ?" };
+    let update = format!(
+        "UPDATE outbox_attempt SET attempts = {attempts}, not_before = {{now+?}}, \
+            last_error = COALESCE(?, last_error) \
+         WHERE partition_id = ? AND consumer = ? AND seq = ?"
+    );
     let changed = execute(
         conn,
-        "UPDATE outbox_attempt SET attempts = ?, not_before = {now+?}, \
-            last_error = COALESCE(?, last_error) \
-         WHERE partition_id = ? AND consumer = ? AND seq = ?",
+        &update,
         [
             failure.attempts.into(),
             micros(failure.delay).into(),

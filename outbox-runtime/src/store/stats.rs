@@ -1,6 +1,7 @@
 //! What there is to see: backlogs, cursors, leases, failures, rows nobody owns.
 
 use super::sql::{list, query};
+use crate::dialect::Dialect;
 use sea_orm::{DatabaseConnection, DbErr};
 
 /// A queue.
@@ -149,14 +150,11 @@ pub(crate) async fn unowned(db: &DatabaseConnection) -> Result<Vec<UnownedRow>, 
 /// a bare connection left when it failed between its two statements.
 pub(crate) async fn delete_orphans(db: &DatabaseConnection) -> Result<usize, DbErr> {
     const HOUR_US: i64 = 3_600_000_000;
-    let rows = query(
-        db,
-        "SELECT id FROM outbox_body WHERE enqueued_at < {now+?} \
-            AND id NOT IN (SELECT id FROM outbox_incoming) \
-            AND id NOT IN (SELECT id FROM outbox_outgoing) LIMIT 1000",
-        [(-HOUR_US).into()],
-    )
-    .await?;
+    let unreferenced = Dialect::of(db)?.words().unreferenced;
+    let select = format!(
+        "SELECT b.id FROM outbox_body b WHERE b.enqueued_at < {{now+?}} AND {unreferenced} LIMIT 1000"
+    );
+    let rows = query(db, &select, [(-HOUR_US).into()]).await?;
     let ids = rows
         .iter()
         .map(|row| row.try_get_by_index(0))
