@@ -63,6 +63,22 @@ pub(crate) struct Words {
     pub(crate) or_ignore: &'static str,
 }
 
+/// Writes by lists of primary keys, given as JSON; the text is the same for any
+/// number of rows. For engines that need several statements where PostgreSQL
+/// needs one.
+pub(crate) struct ByKeys {
+    /// `[[partition_id, seq, id], ...]`
+    pub(crate) insert_outgoing: &'static str,
+    /// `[[id, sequence], ...]`
+    pub(crate) advance_partitions: &'static str,
+    /// `[id, ...]`, the queue's id
+    pub(crate) delete_incoming: &'static str,
+    /// `[seq, ...]`, the partition's id
+    pub(crate) delete_outgoing: &'static str,
+    /// `[id, ...]`
+    pub(crate) delete_bodies: &'static str,
+}
+
 /// Calls the same function of the connection's engine.
 macro_rules! dispatch {
     ($conn:expr, $engine:ident => $call:expr) => {
@@ -125,10 +141,12 @@ pub(crate) async fn insert_incoming<C: ConnectionTrait>(
 }
 
 pub(crate) use error_class::{ErrorClass, classify};
+pub(crate) use mysql::BY_KEYS as MYSQL_BY_KEYS;
 /// What an engine can do in one statement.
 pub(crate) use postgres_worker::{
     claim as claim_at_once, sequence as sequence_at_once, vacuum as vacuum_at_once,
 };
+pub(crate) use sqlite::BY_KEYS as SQLITE_BY_KEYS;
 
 /// `insert` followed by `count` times `values`, with commas between.
 fn values_list(insert: &str, values: &str, count: usize) -> String {

@@ -1,6 +1,6 @@
 //! MySQL 8.0 or later and MariaDB 10.6 or later: only what is valid on both.
 
-use super::Words;
+use super::{ByKeys, Words};
 use crate::store::incoming::{ChunkLimit, NewRow};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
 
@@ -15,6 +15,25 @@ pub(super) const WORDS: Words = Words {
     unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
         AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON DUPLICATE KEY UPDATE @ = @",
+};
+
+/// Joined in this order and by this index, whatever the statistics say: a scan
+/// would wait for rows that are inserted and not yet committed.
+pub(crate) const BY_KEYS: ByKeys = ByKeys {
+    insert_outgoing: "INSERT INTO outbox_outgoing (partition_id, seq, id) \
+        SELECT k.partition_id, k.seq, k.id FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
+            partition_id BIGINT PATH '$[0]', seq BIGINT PATH '$[1]', id BIGINT PATH '$[2]' \
+        )) AS k",
+    advance_partitions: "UPDATE JSON_TABLE(?, '$[*]' COLUMNS ( \
+            id BIGINT PATH '$[0]', sequence BIGINT PATH '$[1]' \
+        )) AS k STRAIGHT_JOIN outbox_partition p FORCE INDEX (PRIMARY) ON p.id = k.id \
+        SET p.sequence = k.sequence",
+    delete_incoming: "DELETE i FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT PATH '$')) AS k \
+        STRAIGHT_JOIN outbox_incoming i FORCE INDEX (PRIMARY) ON i.queue_id = ? AND i.id = k.id",
+    delete_outgoing: "DELETE o FROM JSON_TABLE(?, '$[*]' COLUMNS (seq BIGINT PATH '$')) AS k \
+        STRAIGHT_JOIN outbox_outgoing o FORCE INDEX (PRIMARY) ON o.partition_id = ? AND o.seq = k.seq",
+    delete_bodies: "DELETE b FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT PATH '$')) AS k \
+        STRAIGHT_JOIN outbox_body b FORCE INDEX (PRIMARY) ON b.id = k.id",
 };
 
 /// Well below 65,535 parameters and the smallest default `max_allowed_packet`.

@@ -1,6 +1,6 @@
 //! SQLite 3.42 or later (sea-orm brings its own).
 
-use super::Words;
+use super::{ByKeys, Words};
 use crate::store::incoming::{ChunkLimit, NewRow};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
 
@@ -16,6 +16,18 @@ pub(super) const WORDS: Words = Words {
     unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
         AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON CONFLICT DO NOTHING",
+};
+
+pub(crate) const BY_KEYS: ByKeys = ByKeys {
+    insert_outgoing: "INSERT INTO outbox_outgoing (partition_id, seq, id) \
+        SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)",
+    advance_partitions: "UPDATE outbox_partition SET sequence = k.value ->> 1 \
+        FROM json_each(?) AS k WHERE outbox_partition.id = k.value ->> 0",
+    delete_incoming: "DELETE FROM outbox_incoming \
+        WHERE id IN (SELECT value FROM json_each(?)) AND queue_id = ?",
+    delete_outgoing: "DELETE FROM outbox_outgoing \
+        WHERE seq IN (SELECT value FROM json_each(?)) AND partition_id = ?",
+    delete_bodies: "DELETE FROM outbox_body WHERE id IN (SELECT value FROM json_each(?))",
 };
 
 /// Well below 32,766 parameters.

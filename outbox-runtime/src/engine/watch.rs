@@ -2,7 +2,7 @@
 
 use super::supervisor::Shared;
 use crate::stats::{OutboxStats, read};
-use crate::store::stats::delete_orphans;
+use crate::store::cleanup::delete_orphans;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

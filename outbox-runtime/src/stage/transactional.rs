@@ -5,10 +5,10 @@
 //! committed again, and the failing message goes on alone; only alone is its
 //! failure believed, because a handler that ignores a database error makes the
 //! next one fail. There is no savepoint per message: a nested transaction that a
-//! handler keeps could release it under our feet. On MySQL and SQLite one savepoint
-//! spans the whole transaction: there an error can end the transaction without
-//! the handler saying so, and what follows would commit by itself; releasing the
-//! savepoint fails then.
+//! handler keeps could release it under our feet. On MySQL one savepoint spans the
+//! whole transaction: there a deadlock ends the transaction, and if the handler
+//! does not say so, what follows would commit by itself; releasing the savepoint
+//! fails then.
 
 use super::guard::{self, Ended, LeaseClock};
 use super::processor::{Claim, Consumer, Handler, Next, PartitionState, Worked};
@@ -118,7 +118,8 @@ async fn run(
     let dialect = Dialect::of(&consumer.db)?;
     let options = handler_transaction_options(dialect);
     let tx = consumer.db.begin_with_options(options).await?;
-    if dialect != Dialect::Postgres {
+    let spanned = dialect == Dialect::MySql;
+    if spanned {
         tx.execute_unprepared(BEGIN_SPAN).await?;
     }
     let messages = &claim.messages[chunk.clone()];
@@ -154,18 +155,15 @@ async fn run(
         });
     }
     let whole = count == messages.len();
-    let committed = match (dialect, chain) {
-        (Dialect::Postgres, Some(limit)) if whole => {
-            commit_and_claim(consumer, claim, limit, tx).await
-        }
-        (Dialect::Postgres, _) => commit(consumer, claim, chunk.start, count, tx).await,
-        (Dialect::MySql | Dialect::Sqlite, chain) => match tx.execute_unprepared(END_SPAN).await {
-            Err(error) => Err(error),
-            Ok(_) => match chain {
-                Some(limit) if whole => commit_and_claim(consumer, claim, limit, tx).await,
-                _ => commit(consumer, claim, chunk.start, count, tx).await,
-            },
-        },
+    let span = if spanned {
+        tx.execute_unprepared(END_SPAN).await.map(drop)
+    } else {
+        Ok(())
+    };
+    let committed = match (span, chain) {
+        (Err(error), _) => Err(error),
+        (Ok(()), Some(limit)) if whole => commit_and_claim(consumer, claim, limit, tx).await,
+        (Ok(()), _) => commit(consumer, claim, chunk.start, count, tx).await,
     };
     match committed {
         Ok(ran) => Ok(ran),

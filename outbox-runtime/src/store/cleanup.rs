@@ -1,8 +1,8 @@
-//! Deleting what every consumer has passed.
+//! Deleting what every consumer has passed, and what nobody refers to.
 
 use super::registration::begin;
-use super::sql::{list, query};
-use crate::dialect::{self, Dialect};
+use super::sql::{execute, list, query};
+use crate::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 
 /// What a pass deleted in a partition.
@@ -26,8 +26,9 @@ pub(crate) async fn vacuum(
         Dialect::Postgres => {
             dialect::vacuum_at_once(db, from, limit, retention_micros, asynchronous).await
         }
-        Dialect::MySql | Dialect::Sqlite => {
-            vacuum_in_steps(db, from, limit, retention_micros).await
+        Dialect::MySql => vacuum_in_steps(db, from, limit, retention_micros, &MYSQL_BY_KEYS).await,
+        Dialect::Sqlite => {
+            vacuum_in_steps(db, from, limit, retention_micros, &SQLITE_BY_KEYS).await
         }
     }
 }
@@ -39,6 +40,7 @@ async fn vacuum_in_steps(
     from: &[(i64, i64)],
     limit: u32,
     retention_micros: i64,
+    by_keys: &ByKeys,
 ) -> Result<Vec<Vacuumed>, DbErr> {
     let passed = query(
         db,
@@ -80,13 +82,10 @@ async fn vacuum_in_steps(
         };
         let count = i64::try_from(seqs.len()).unwrap_or(i64::MAX);
         let tx = begin(db).await?;
-        let outgoing = format!(
-            "DELETE FROM outbox_outgoing WHERE partition_id = {partition_id} AND seq IN ({})",
-            list(seqs)
-        );
-        tx.execute_unprepared(&outgoing).await?;
-        let bodies = format!("DELETE FROM outbox_body WHERE id IN ({})", list(ids));
-        tx.execute_unprepared(&bodies).await?;
+        let outgoing = [format!("[{}]", list(seqs)).into(), partition_id.into()];
+        execute(&tx, by_keys.delete_outgoing, outgoing).await?;
+        let bodies = [format!("[{}]", list(ids)).into()];
+        execute(&tx, by_keys.delete_bodies, bodies).await?;
         tx.commit().await?;
         vacuumed.push(Vacuumed {
             partition_id,
@@ -95,4 +94,47 @@ async fn vacuum_in_steps(
         });
     }
     Ok(vacuumed)
+}
+
+/// Deletes bodies older than an hour that nobody refers to: what a producer on
+/// a bare connection left when it failed between its two statements.
+pub(crate) async fn delete_orphans(db: &DatabaseConnection) -> Result<usize, DbErr> {
+    const HOUR_US: i64 = 3_600_000_000;
+    let dialect = Dialect::of(db)?;
+    let unreferenced = dialect.words().unreferenced;
+    let select = format!(
+        "SELECT b.id FROM outbox_body b WHERE b.enqueued_at < {{now+?}} AND {unreferenced} LIMIT 1000"
+    );
+    let rows = query(db, &select, [(-HOUR_US).into()]).await?;
+    let ids = rows
+        .iter()
+        .map(|row| row.try_get_by_index(0))
+        .collect::<Result<Vec<i64>, DbErr>>()?;
+    let count = ids.len();
+    if count > 0 {
+        let keys = list(ids);
+        match dialect {
+            Dialect::Postgres => {
+                let delete = format!("DELETE FROM outbox_body WHERE id IN ({keys})");
+                db.execute_unprepared(&delete).await?;
+            }
+            Dialect::MySql => {
+                execute(
+                    db,
+                    MYSQL_BY_KEYS.delete_bodies,
+                    [format!("[{keys}]").into()],
+                )
+                .await?;
+            }
+            Dialect::Sqlite => {
+                execute(
+                    db,
+                    SQLITE_BY_KEYS.delete_bodies,
+                    [format!("[{keys}]").into()],
+                )
+                .await?;
+            }
+        }
+    }
+    Ok(count)
 }

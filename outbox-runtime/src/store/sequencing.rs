@@ -6,8 +6,8 @@
 //! that would take more rows than it writes fails as a whole.
 
 use super::registration::begin;
-use super::sql::{list, query};
-use crate::dialect::{self, Dialect};
+use super::sql::{execute, list, query};
+use crate::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use std::collections::BTreeMap;
 
@@ -44,7 +44,8 @@ pub(crate) async fn sequence(
 ) -> Result<Sequenced, DbErr> {
     match Dialect::of(db)? {
         Dialect::Postgres => dialect::sequence_at_once(db, queue_id, limit, asynchronous).await,
-        Dialect::MySql | Dialect::Sqlite => sequence_in_steps(db, queue_id, limit).await,
+        Dialect::MySql => sequence_in_steps(db, queue_id, limit, &MYSQL_BY_KEYS).await,
+        Dialect::Sqlite => sequence_in_steps(db, queue_id, limit, &SQLITE_BY_KEYS).await,
     }
 }
 
@@ -54,6 +55,7 @@ async fn sequence_in_steps(
     db: &DatabaseConnection,
     queue_id: i64,
     limit: u32,
+    by_keys: &ByKeys,
 ) -> Result<Sequenced, DbErr> {
     let tx = begin(db).await?;
     let lock = query(
@@ -90,31 +92,21 @@ async fn sequence_in_steps(
         let (id, partition_id): (i64, i64) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
         let seq = last.entry(partition_id).or_default();
         *seq += 1;
-        outgoing.push(format!("({partition_id},{seq},{id})"));
+        outgoing.push(format!("[{partition_id},{seq},{id}]"));
         ids.push(id);
         done.add(partition_id, 1);
     }
-    let insert = format!(
-        "INSERT INTO outbox_outgoing (partition_id, seq, id) VALUES {}",
-        outgoing.join(",")
-    );
-    tx.execute_unprepared(&insert).await?;
-    last.retain(|id, _| done.moved & (1 << (id & 0x3f)) != 0);
-    let cases: String = last
+    let outgoing = format!("[{}]", outgoing.join(","));
+    execute(&tx, by_keys.insert_outgoing, [outgoing.into()]).await?;
+    let moved = last
         .iter()
-        .map(|(id, seq)| format!(" WHEN {id} THEN {seq}"))
-        .collect();
-    let advance = format!(
-        "UPDATE outbox_partition SET sequence = CASE id{cases} END WHERE id IN ({})",
-        list(last.keys().copied())
-    );
-    tx.execute_unprepared(&advance).await?;
-    let delete = format!(
-        "DELETE FROM outbox_incoming WHERE queue_id = {queue_id} AND id IN ({})",
-        list(ids)
-    );
-    let taken = tx.execute_unprepared(&delete).await?;
-    if taken.rows_affected() != done.taken as u64 {
+        .filter(|(id, _)| done.moved & (1 << (*id & 0x3f)) != 0);
+    let moved: Vec<String> = moved.map(|(id, seq)| format!("[{id},{seq}]")).collect();
+    let moved = format!("[{}]", moved.join(","));
+    execute(&tx, by_keys.advance_partitions, [moved.into()]).await?;
+    let taken = [format!("[{}]", list(ids)).into(), queue_id.into()];
+    let taken = execute(&tx, by_keys.delete_incoming, taken).await?;
+    if taken != done.taken as u64 {
         return Err(DbErr::RecordNotUpdated);
     }
     tx.commit().await?;

@@ -1,7 +1,6 @@
 //! What there is to see: backlogs, cursors, leases, failures, rows nobody owns.
 
-use super::sql::{list, query};
-use crate::dialect::Dialect;
+use super::sql::query;
 use sea_orm::{DatabaseConnection, DbErr};
 
 /// A queue.
@@ -144,27 +143,4 @@ pub(crate) async fn unowned(db: &DatabaseConnection) -> Result<Vec<UnownedRow>, 
         })
     })
     .collect()
-}
-
-/// Deletes bodies older than an hour that nobody refers to: what a producer on
-/// a bare connection left when it failed between its two statements.
-pub(crate) async fn delete_orphans(db: &DatabaseConnection) -> Result<usize, DbErr> {
-    const HOUR_US: i64 = 3_600_000_000;
-    let unreferenced = Dialect::of(db)?.words().unreferenced;
-    let select = format!(
-        "SELECT b.id FROM outbox_body b WHERE b.enqueued_at < {{now+?}} AND {unreferenced} LIMIT 1000"
-    );
-    let rows = query(db, &select, [(-HOUR_US).into()]).await?;
-    let ids = rows
-        .iter()
-        .map(|row| row.try_get_by_index(0))
-        .collect::<Result<Vec<i64>, DbErr>>()?;
-    if !ids.is_empty() {
-        let delete = format!(
-            "DELETE FROM outbox_body WHERE id IN ({})",
-            list(ids.clone())
-        );
-        sea_orm::ConnectionTrait::execute_unprepared(db, &delete).await?;
-    }
-    Ok(ids.len())
 }
