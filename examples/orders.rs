@@ -1,10 +1,13 @@
-//! Orders are placed and their events enqueued in the same transaction.
+//! Orders are placed, their events enqueued in the same transaction, and delivered.
 //!
 //! `cargo run --example orders` needs nothing: it uses SQLite in a temporary
 //! file. `DATABASE_URL=postgres://…` or `mysql://…` runs it there instead.
 
+use outbox::LeasedMessageHandler;
 use outbox::prelude::*;
-use sea_orm::{DbErr, Statement};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 #[outbox_event(queue = "orders", partitions = 4, name = "order.created", key = customer)]
 #[derive(Debug, Serialize, Deserialize)]
@@ -14,38 +17,70 @@ struct OrderCreated {
     total_cents: i64,
 }
 
+/// Ships an order. The first attempt of order 2 fails, so it is made again.
+#[derive(Clone, Default)]
+struct Ship {
+    shipped: Arc<AtomicUsize>,
+}
+
+#[async_trait::async_trait]
+impl LeasedMessageHandler for Ship {
+    async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
+        let event: OrderCreated = match serde_json::from_slice(message.payload()) {
+            Ok(event) => event,
+            Err(error) => return HandlerResult::reject(error),
+        };
+        if event.order_id == 2 && message.attempts() == 0 {
+            println!("failed     order 2, the warehouse is closed; it will be tried again");
+            return HandlerResult::retry_after(Duration::from_millis(300), "warehouse closed");
+        }
+        println!("delivered  order {} of {}", event.order_id, event.customer);
+        self.shipped.fetch_add(1, Ordering::SeqCst);
+        HandlerResult::Success
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let example = outbox_examples::connect().await?;
     let db = &example.db;
     println!("database   {:?}", db.get_database_backend());
-
     outbox::migrate(db).await?;
     println!("migrated   the outbox tables are there");
     db.execute_unprepared("DROP TABLE IF EXISTS example_order")
         .await?;
     db.execute_unprepared("CREATE TABLE example_order (id BIGINT PRIMARY KEY, total BIGINT)")
         .await?;
-    let before = waiting(db).await?;
 
-    for (order_id, customer) in [(1, "ada"), (2, "grace"), (3, "ada")] {
+    let ship = Ship::default();
+    let running = Outbox::builder(db.clone())
+        .queue("orders", OrderCreated::QUEUE.partitions())
+        .leased(ship.clone())
+        .start()
+        .await?;
+
+    let orders = [(1, "ada"), (2, "grace"), (3, "ada"), (4, "grace")];
+    for (order_id, customer) in orders {
         let tx = db.begin().await?;
         let id = place(&tx, order_id, customer).await?;
         tx.commit().await?;
         println!("committed  order {order_id} of {customer}, its event is message {id}");
     }
-
     let tx = db.begin().await?;
-    place(&tx, 4, "grace").await?;
+    place(&tx, 5, "ada").await?;
     tx.rollback().await?;
-    println!("rolled back order 4: neither the order nor its event exists");
+    println!("rolled back order 5: neither the order nor its event exists");
 
-    let events = waiting(db).await? - before;
-    let orders = count(db, "SELECT COUNT(*) FROM example_order").await?;
-    println!("result     {orders} orders, {events} events waiting to be delivered");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while ship.shipped.load(Ordering::SeqCst) < orders.len() && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    running.stop().await;
     db.execute_unprepared("DROP TABLE example_order").await?;
-    if orders != events {
-        return Err("every order must have its event".into());
+    let shipped = ship.shipped.load(Ordering::SeqCst);
+    println!("result     {} committed, {shipped} delivered", orders.len());
+    if shipped != orders.len() {
+        return Err("every committed order must be delivered".into());
     }
     Ok(())
 }
@@ -64,14 +99,4 @@ async fn place<C: ConnectionTrait>(
         total_cents: 1999,
     };
     Ok(event.emit(conn).await?)
-}
-
-async fn waiting(db: &DatabaseConnection) -> Result<i64, DbErr> {
-    count(db, "SELECT COUNT(*) FROM outbox_incoming").await
-}
-
-async fn count(db: &DatabaseConnection, sql: &str) -> Result<i64, DbErr> {
-    let statement = Statement::from_string(db.get_database_backend(), sql);
-    let row = db.query_one_raw(statement).await?;
-    row.map_or(Ok(0), |row| row.try_get_by_index(0))
 }

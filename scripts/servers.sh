@@ -87,6 +87,7 @@ shared_buffers = 256MB
 fsync = off
 full_page_writes = off
 shared_preload_libraries = 'pg_stat_statements'
+pg_stat_statements.max = 50000
 CONF
     as_postgres "$bin/pg_ctl" -D "$data" -l "$log" -w start >/dev/null ||
         die "PostgreSQL did not start: $(tail -n 20 "$log")"

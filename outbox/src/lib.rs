@@ -26,6 +26,8 @@
 //! # fn main() {}
 //! ```
 
+/// For handlers made by hand: their traits have `async` methods.
+pub use async_trait::async_trait;
 pub use outbox_macros::{OutboxEvent, outbox_event, queue};
 pub use outbox_migrations as migrations;
 pub use outbox_migrations::{SchemaError, check as check_schema, migrate};
@@ -39,6 +41,16 @@ pub use outbox_runtime::{
     StartError, StopReport, TransactionalHandler, TransactionalMessageHandler,
     UnregisteredMessages, WorkerTuning, enqueue, enqueue_batch, events, is_valid_name, queue_id,
 };
+
+/// Makes every queue that an event of this binary names known to the database,
+/// without delivering anything. Do it before producers are deployed.
+///
+/// # Errors
+/// [`StartError`] with every problem there is: two events that disagree on a queue's
+/// partitions, a queue the database knows with another number of them ...
+pub async fn register(db: &sea_orm::DatabaseConnection) -> Result<(), StartError> {
+    Outbox::builder(db.clone()).register().await
+}
 
 /// The sea-orm that this crate works with, for a program that has no dependency on it.
 pub use sea_orm;

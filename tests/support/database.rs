@@ -76,6 +76,100 @@ impl TestDb {
             .collect()
     }
 
+    /// The first column of every row, as text; NULL is empty.
+    pub async fn texts(&self, sql: &str) -> Vec<String> {
+        let backend = self.connection.get_database_backend();
+        let statement = sea_orm::Statement::from_string(backend, sql);
+        self.connection
+            .query_all_raw(statement)
+            .await
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
+            .iter()
+            .map(|row| row.try_get_by_index::<Option<String>>(0).expect("a text"))
+            .map(Option::unwrap_or_default)
+            .collect()
+    }
+
+    /// A column's name as this engine wants it quoted.
+    pub fn quoted(&self, column: &str) -> String {
+        match self.engine {
+            Engine::MySql => format!("`{column}`"),
+            Engine::Postgres | Engine::Sqlite => format!("\"{column}\""),
+        }
+    }
+
+    /// The database's clock and a bit (or less a bit), as an expression of the type that the
+    /// outbox's tables have times in.
+    pub fn from_now(&self, millis: i32) -> String {
+        match self.engine {
+            Engine::Postgres => format!("(clock_timestamp() + interval '{millis} milliseconds')"),
+            Engine::MySql => format!("(UTC_TIMESTAMP(6) + INTERVAL {millis}000 MICROSECOND)"),
+            Engine::Sqlite => {
+                format!("(CAST(unixepoch('subsec') * 1000000 AS INTEGER) + {millis}000)")
+            }
+        }
+    }
+
+    /// Connections of their own whose transactions have this isolation unless
+    /// they say otherwise, as on a server that is set up so. Not for SQLite.
+    pub async fn connect_with_isolation(&self, level: &'static str) -> DatabaseConnection {
+        let mut options = ConnectOptions::new(&self.url);
+        options.max_connections(20).sqlx_logging(false);
+        match self.engine {
+            Engine::Postgres => {
+                self.execute(&format!(
+                    "ALTER DATABASE {} SET default_transaction_isolation = '{}'",
+                    self.name,
+                    level.to_ascii_lowercase()
+                ))
+                .await;
+            }
+            Engine::MySql => {
+                options.map_sqlx_mysql_pool_opts(move |pool| {
+                    pool.after_connect(move |connection, _| {
+                        Box::pin(async move {
+                            let set = format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}");
+                            let set = sea_orm::sqlx::AssertSqlSafe(set);
+                            sea_orm::sqlx::Executor::execute(connection, set).await?;
+                            Ok(())
+                        })
+                    })
+                });
+            }
+            Engine::Sqlite => unreachable!("SQLite is always serializable"),
+        }
+        Database::connect(options)
+            .await
+            .expect("the test's own database")
+    }
+
+    /// Ends every connection to the database, as an operator or a crash would.
+    /// Not for SQLite.
+    pub async fn end_connections(&self) {
+        let own = self.connect().await;
+        let backend = own.get_database_backend();
+        let (list, end) = match self.engine {
+            Engine::Postgres => (
+                "SELECT pid::bigint FROM pg_stat_activity \
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()",
+                "SELECT pg_terminate_backend",
+            ),
+            Engine::MySql => (
+                "SELECT CAST(id AS SIGNED) FROM information_schema.processlist \
+                 WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+                "KILL ",
+            ),
+            Engine::Sqlite => unreachable!("SQLite has no server"),
+        };
+        let statement = sea_orm::Statement::from_string(backend, list);
+        for row in own.query_all_raw(statement).await.expect("connections") {
+            let id: i64 = row.try_get_by_index(0).expect("an id");
+            // It may be gone already.
+            let _ = own.execute_unprepared(&format!("{end}({id})")).await;
+        }
+        own.close().await.expect("close");
+    }
+
     async fn create(engine: Engine) -> Self {
         let name = format!("outbox_test_{}", Uuid::new_v4().simple());
         let (url, directory) = match engine {
@@ -126,17 +220,39 @@ impl TestDb {
     }
 }
 
+/// Runs a test on a PostgreSQL database that is its own already.
+pub fn run_at<F>(url: &str, case: F)
+where
+    F: for<'a> FnOnce(&'a TestDb) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
+{
+    runtime().block_on(async {
+        let connection = connect(url).await.expect("the test's own server");
+        outbox::migrate(&connection).await.expect("migrate");
+        let db = TestDb {
+            engine: Engine::Postgres,
+            name: String::new(),
+            url: url.to_owned(),
+            connection,
+            _directory: None,
+        };
+        case(&db).await;
+    });
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
 /// Runs a test on a fresh database.
 pub fn run<F>(engine: Engine, migrated: bool, case: F)
 where
     F: for<'a> FnOnce(&'a TestDb) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    runtime().block_on(async {
         let db = TestDb::create(engine).await;
         let outcome = AssertUnwindSafe(async {
             if migrated {
@@ -155,7 +271,12 @@ where
 
 async fn connect(url: &str) -> Result<DatabaseConnection, DbErr> {
     let mut options = ConnectOptions::new(url);
-    options.max_connections(20).sqlx_logging(false);
+    options
+        .max_connections(20)
+        .sqlx_logging(false)
+        // SQLite lets writers wait in no particular order: many of them, on a
+        // busy machine, need patience.
+        .map_sqlx_sqlite_opts(|sqlite| sqlite.busy_timeout(Duration::from_secs(60)));
     Database::connect(options).await
 }
 

@@ -5,9 +5,11 @@
 //! server a test fails and says what to do.
 
 mod database;
+mod private_server;
 mod schema_text;
 
-pub use database::{Engine, TestDb, run};
+pub use database::{Engine, TestDb, run, run_at};
+pub use private_server::PrivateServer;
 pub use schema_text::schema_text;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,24 @@ pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
         assert!(Instant::now() < deadline, "waited 30 s in vain for {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Runs each `async fn name(db: &TestDb)` on the engines that are servers, for
+/// what a file cannot show: several processes, a lost connection.
+#[macro_export]
+macro_rules! on_every_server {
+    ($($(#[doc = $doc:literal])* async fn $name:ident($db:ident: &TestDb) $body:block)*) => {$(
+        $(#[doc = $doc])*
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            async fn case($db: &$crate::TestDb) $body
+
+            $crate::__test!(postgres, Postgres, true);
+            $crate::__test!(mysql, MySql, true);
+        }
+    )*};
 }
 
 /// Runs each `async fn name(db: &TestDb)` on every engine, on a database of its

@@ -12,6 +12,7 @@ use crate::handler::{
 use crate::name::check_name;
 use crate::partitions::Partitions;
 use crate::queue::Queue;
+use crate::registry::events;
 use crate::stage::guard::Stop;
 use crate::stage::processor::{Consumer, Handler};
 use crate::state::States;
@@ -191,8 +192,8 @@ impl OutboxBuilder {
         Ok(self.spawn())
     }
 
-    /// Makes queues and consumers known to the database without delivering
-    /// anything. Do it before producers are deployed: a consumer gets what is
+    /// Makes consumers and their queues, and the queues of all events linked into
+    /// this binary, known to the database without delivering anything. Do it before producers are deployed: a consumer gets what is
     /// committed after it was registered, the first of a queue gets everything.
     ///
     /// # Errors
@@ -202,7 +203,16 @@ impl OutboxBuilder {
         if !self.problems.is_empty() {
             return Err(StartError::new(self.problems));
         }
-        self.register_all().await
+        self.register_all().await?;
+        // Queues that this binary only produces to, too.
+        let mut problems = Vec::new();
+        for event in events() {
+            let registered = retrying(|| registration::queue(&self.db, &event.queue)).await?;
+            if let Err(conflict) = registered {
+                problems.push(ConfigError::from_conflict(conflict, &event.queue));
+            }
+        }
+        StartError::unless_empty(problems)
     }
 
     fn check(&mut self) {
@@ -233,24 +243,32 @@ impl OutboxBuilder {
             if let Err(error) = check_name("a consumer", &spec.name) {
                 add(place.clone(), vec![error.to_string()]);
             }
-            for other in &self.consumers[..index] {
-                if other.queue.name() != spec.queue.name() {
-                    continue;
-                }
-                if other.name == spec.name {
-                    let twice = "it has two handlers; give one of them another consumer name";
-                    add(place.clone(), vec![twice.into()]);
-                }
-                if other.queue.partitions() != spec.queue.partitions() {
-                    let (a, b) = (other.queue.partitions(), spec.queue.partitions());
-                    add(
-                        format!("queue `{}`", spec.queue.name()),
-                        vec![format!("declared with {a} and with {b} partitions")],
-                    );
-                }
+            let same = |other: &&ConsumerSpec| {
+                other.queue.name() == spec.queue.name() && other.name == spec.name
+            };
+            if self.consumers[..index].iter().any(|other| same(&other)) {
+                let twice = "it has two handlers; give one of them another consumer name";
+                add(place, vec![twice.into()]);
             }
         }
+        for (queue, disagreement) in disagreements(&self.declarations()) {
+            add(format!("queue `{queue}`"), vec![disagreement]);
+        }
         self.problems.append(&mut problems);
+    }
+
+    /// Every queue that is named, with the place: by events linked into this binary
+    /// and by consumers.
+    fn declarations(&self) -> Vec<(Queue, String)> {
+        let events = events().map(|event| {
+            let place = format!("{} ({}:{})", event.rust_type, event.file, event.line);
+            (event.queue.clone(), place)
+        });
+        let consumers = self.consumers.iter().map(|spec| {
+            let place = format!("consumer `{}` of the builder", spec.name);
+            (spec.queue.clone(), place)
+        });
+        events.chain(consumers).collect()
     }
 
     async fn register_all(&self) -> Result<(), StartError> {
@@ -258,13 +276,13 @@ impl OutboxBuilder {
             return Err(StartError::new(vec![ConfigError::Schema(error)]));
         }
         let mut problems = Vec::new();
-        let mut done = BTreeSet::new();
+        let mut queues: Vec<&Queue> = Vec::new();
         for spec in &self.consumers {
-            let name = spec.queue.name();
-            if done.insert(name.to_owned()) {
+            if !queues.contains(&&spec.queue) {
+                queues.push(&spec.queue);
                 let registered = retrying(|| registration::queue(&self.db, &spec.queue)).await?;
                 if let Err(conflict) = registered {
-                    problems.push(ConfigError::from_conflict(conflict, spec));
+                    problems.push(ConfigError::from_conflict(conflict, &spec.queue));
                     continue;
                 }
             }
@@ -278,14 +296,10 @@ impl OutboxBuilder {
             let registered =
                 retrying(|| registration::consumer(&self.db, &spec.queue, &consumer)).await?;
             if let Err(conflict) = registered {
-                problems.push(ConfigError::from_conflict(conflict, spec));
+                problems.push(ConfigError::from_consumer_conflict(conflict, spec));
             }
         }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(StartError::new(problems))
-        }
+        StartError::unless_empty(problems)
     }
 
     fn spawn(self) -> OutboxHandle {
@@ -378,7 +392,7 @@ impl OutboxBuilder {
 /// Queue and event type of everything this binary knows: events linked into it
 /// and types that consumers here take.
 fn known_types(consumers: &[ConsumerSpec]) -> Vec<(String, String)> {
-    let events = crate::registry::events().flat_map(|event| {
+    let events = events().flat_map(|event| {
         let names = event.aliases.iter().copied().chain([event.name]);
         names.map(|name| (event.queue.name().to_owned(), name.to_owned()))
     });
@@ -387,6 +401,24 @@ fn known_types(consumers: &[ConsumerSpec]) -> Vec<(String, String)> {
         types.map(|name| (spec.queue.name().to_owned(), name.clone()))
     });
     events.chain(taken).collect()
+}
+
+/// Queues that are declared with different numbers of partitions, and where.
+fn disagreements(declarations: &[(Queue, String)]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (index, (queue, place)) in declarations.iter().enumerate() {
+        let first = declarations[..index]
+            .iter()
+            .find(|(other, _)| other.name() == queue.name());
+        if let Some((other, elsewhere)) = first
+            && other.partitions() != queue.partitions()
+        {
+            let (a, b) = (other.partitions(), queue.partitions());
+            let text = format!("{a} partitions by {elsewhere}, {b} by {place}");
+            found.push((queue.name().to_owned(), text));
+        }
+    }
+    found
 }
 
 /// Races between processes that start at once are run again.

@@ -217,8 +217,11 @@ pub struct OutboxHandle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StopReport {
-    /// Whether every handler finished by itself.
+    /// Whether everything ended by itself within the grace.
     pub clean: bool,
+    /// How many handlers had to be dropped; their messages are delivered again,
+    /// without counting an attempt.
+    pub interrupted: usize,
     /// How long it took.
     pub took: Duration,
 }
@@ -264,6 +267,7 @@ impl OutboxHandle {
         }
         StopReport {
             clean,
+            interrupted: stop.interrupted.load(Ordering::Acquire),
             took: began.elapsed(),
         }
     }

@@ -1,7 +1,8 @@
 //! What can be wrong with an outbox when it starts.
 
 use super::builder::ConsumerSpec;
-use crate::store::registration::Conflict;
+use crate::queue::Queue;
+use crate::store::registration::{ModeConflict, QueueConflict};
 use outbox_migrations::SchemaError;
 use sea_orm::DbErr;
 use std::fmt;
@@ -64,21 +65,24 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn from_conflict(conflict: Conflict, spec: &ConsumerSpec) -> Self {
-        let queue = spec.queue.name().to_owned();
+    pub(super) fn from_conflict(conflict: QueueConflict, queue: &Queue) -> Self {
+        let name = queue.name().to_owned();
         match conflict {
-            Conflict::Partitions { found } => Self::PartitionCountMismatch {
-                queue,
-                expected: spec.queue.partitions().count(),
+            QueueConflict::Partitions { found } => Self::PartitionCountMismatch {
+                queue: name,
+                expected: queue.partitions().count(),
                 found,
             },
-            Conflict::Collision { other } => Self::QueueIdCollision { queue, other },
-            Conflict::Mode { found } => Self::ModeMismatch {
-                queue,
-                consumer: spec.name.clone(),
-                expected: spec.handler.mode().to_owned(),
-                found,
-            },
+            QueueConflict::Collision { other } => Self::QueueIdCollision { queue: name, other },
+        }
+    }
+
+    pub(super) fn from_consumer_conflict(mode: ModeConflict, spec: &ConsumerSpec) -> Self {
+        Self::ModeMismatch {
+            queue: spec.queue.name().to_owned(),
+            consumer: spec.name.clone(),
+            expected: spec.handler.mode().to_owned(),
+            found: mode.found,
         }
     }
 }
@@ -86,6 +90,14 @@ impl ConfigError {
 impl StartError {
     pub(super) fn new(problems: Vec<ConfigError>) -> Self {
         Self { problems }
+    }
+
+    pub(super) fn unless_empty(problems: Vec<ConfigError>) -> Result<(), Self> {
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { problems })
+        }
     }
 
     /// The problems, never none.

@@ -7,6 +7,8 @@ use crate::tuning::LeaseConfig;
 use futures_util::FutureExt;
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Stop {
     pub(crate) stopping: CancellationToken,
     pub(crate) stopped: CancellationToken,
+    /// How many handlers were dropped because the process stops.
+    pub(crate) interrupted: Arc<AtomicUsize>,
 }
 
 impl Stop {
@@ -100,7 +104,10 @@ pub(crate) async fn run<T>(
                 Ok(result) => Ended::Returned(result),
                 Err(panic) => Ended::Panicked(panic_text(&*panic)),
             },
-            () = stop.stopped.cancelled() => return Ended::Stopped,
+            () = stop.stopped.cancelled() => {
+                stop.interrupted.fetch_add(1, Ordering::AcqRel);
+                return Ended::Stopped;
+            }
             () = tokio::time::sleep_until(next.into()) => {
                 if cancelled {
                     return Ended::LeaseOver;

@@ -10,15 +10,19 @@ use sea_orm::{DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What is in the way of registering a queue or a consumer.
+/// What is in the way of registering a queue.
 #[derive(Debug)]
-pub(crate) enum Conflict {
+pub(crate) enum QueueConflict {
     /// The queue is registered with another number of partitions.
     Partitions { found: u32 },
     /// Another queue has the same id.
     Collision { other: String },
-    /// The consumer is registered with another mode.
-    Mode { found: String },
+}
+
+/// The consumer is registered with another mode.
+#[derive(Debug)]
+pub(crate) struct ModeConflict {
+    pub(crate) found: String,
 }
 
 /// A consumer to register.
@@ -40,7 +44,7 @@ pub(crate) async fn begin(db: &DatabaseConnection) -> Result<DatabaseTransaction
 pub(crate) async fn queue(
     db: &DatabaseConnection,
     queue: &Queue,
-) -> Result<Result<(), Conflict>, DbErr> {
+) -> Result<Result<(), QueueConflict>, DbErr> {
     let tx = begin(db).await?;
     let count = queue.partitions().count();
     execute(
@@ -60,11 +64,11 @@ pub(crate) async fn queue(
     let row = rows.first().ok_or(DbErr::RecordNotInserted)?;
     let (name, found): (String, i16) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
     if name != queue.name() {
-        return Ok(Err(Conflict::Collision { other: name }));
+        return Ok(Err(QueueConflict::Collision { other: name }));
     }
     if i64::from(found) != i64::from(count) {
         let found = found.unsigned_abs().into();
-        return Ok(Err(Conflict::Partitions { found }));
+        return Ok(Err(QueueConflict::Partitions { found }));
     }
     for number in 0..count {
         execute(
@@ -89,7 +93,7 @@ pub(crate) async fn consumer(
     db: &DatabaseConnection,
     queue: &Queue,
     consumer: &NewConsumer<'_>,
-) -> Result<Result<(), Conflict>, DbErr> {
+) -> Result<Result<(), ModeConflict>, DbErr> {
     let tx = begin(db).await?;
     // Under the queue's lock no sequencer moves.
     query(
@@ -117,7 +121,7 @@ pub(crate) async fn consumer(
     let complete = types == *consumer.event_types;
     let types = types_text(&types);
     match mine {
-        Some(found) if found != consumer.mode => return Ok(Err(Conflict::Mode { found })),
+        Some(found) if found != consumer.mode => return Ok(Err(ModeConflict { found })),
         Some(_) => {
             let update = if complete {
                 "UPDATE outbox_consumer SET event_types = ?, seen_at = {now} \

@@ -43,7 +43,7 @@ on_every_engine! {
         #[async_trait::async_trait]
         impl LeasedMessageHandler for Keep {
             async fn handle(&self, message: &OutboxMessage, ctx: &Ctx) -> HandlerResult {
-                assert!(ctx.remaining() > std::time::Duration::from_secs(20));
+                assert!(ctx.remaining() > Duration::from_secs(20));
                 self.0.lock().unwrap().push(message.clone());
                 HandlerResult::Success
             }
@@ -68,15 +68,15 @@ on_every_engine! {
         assert_eq!((message.sequence(), message.attempts()), (1, 0));
         assert_eq!(message.headers().get("trace"), Some("abc"));
         let age = message.enqueued_at().duration_since(before).unwrap_or_else(|e| e.duration());
-        assert!(age < std::time::Duration::from_secs(30), "{age:?}");
+        assert!(age < Duration::from_secs(30), "{age:?}");
         running.stop().await;
     }
 
     async fn every_problem_of_a_start_is_reported_at_once(db: &TestDb) {
         let seen = Seen::default();
-        let lease = outbox_runtime::LeaseConfig {
-            duration: std::time::Duration::from_secs(1),
-            headroom: std::time::Duration::from_secs(1),
+        let lease = LeaseConfig {
+            duration: Duration::from_secs(1),
+            headroom: Duration::from_secs(1),
         };
         let error = Outbox::builder(db.connection().clone())
             .processor_tuning(outbox_runtime::OutboxProfile::default().processor.batch_size(0))
@@ -92,7 +92,7 @@ on_every_engine! {
             .err()
             .expect("problems");
         assert_eq!(error.problems().len(), 5, "{error}");
-        for part in ["bad name", "headroom", "batch_size", "two handlers", "4 and with 8"] {
+        for part in ["bad name", "headroom", "batch_size", "two handlers", "4 partitions by"] {
             assert!(error.to_string().contains(part), "{part} is missing in: {error}");
         }
     }

@@ -1,14 +1,33 @@
 //! The engine: everything committed is delivered, in order per key, whatever happens.
 
+mod attempts;
+mod budget;
+mod consumers;
+mod crash;
 mod delivery;
 mod failures;
+mod gated;
+mod isolation;
+mod leases;
+mod liveness;
+mod nested;
 mod order;
+mod pause;
+mod processes;
+mod scripted;
+mod stop;
+mod transactional;
+mod unregistered;
+mod vacuum;
 
 use outbox::{NewMessage, Partitions, Queue, enqueue};
-use outbox_runtime::{Ctx, HandlerResult, LeasedMessageHandler, OutboxMessage};
+use outbox_runtime::{
+    Ctx, HandlerResult, LeaseConfig, LeasedMessageHandler, OutboxMessage, RetryPolicy,
+};
 use outbox_tests::{TestDb, eventually};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const QUEUE: Queue = Queue::of("orders", Partitions::of(4));
 
@@ -20,6 +39,40 @@ fn message(key: &str, n: usize) -> NewMessage {
 /// Commits one message of a key on a connection.
 async fn commit(db: &impl sea_orm::ConnectionTrait, key: &str, n: usize) {
     enqueue(db, &QUEUE, message(key, n)).await.expect("enqueue");
+}
+
+/// Commits messages `from..to` of a key in one transaction.
+async fn commit_many(db: &TestDb, queue: &Queue, key: &str, numbers: std::ops::Range<usize>) {
+    let messages = numbers.map(|n| message(key, n));
+    outbox::enqueue_batch(db.connection(), queue, messages)
+        .await
+        .expect("enqueue_batch");
+}
+
+/// Retries after a millisecond, that often.
+fn soon(max_attempts: u32) -> RetryPolicy {
+    RetryPolicy {
+        max_attempts,
+        base: Duration::from_millis(1),
+        max: Duration::from_millis(1),
+        jitter: false,
+    }
+}
+
+/// For tests in which leases end: cancelled after 400 ms, dropped after 500.
+const SHORT: LeaseConfig = LeaseConfig {
+    duration: Duration::from_millis(600),
+    headroom: Duration::from_millis(200),
+};
+
+/// How far a consumer is in the partition of a key of [`QUEUE`].
+async fn processed(db: &TestDb, consumer: &str, key: &str) -> i64 {
+    let partition_id = QUEUE.id() | i64::from(QUEUE.partition_of_key(key.as_bytes()));
+    db.number(&format!(
+        "SELECT processed_seq FROM outbox_cursor \
+         WHERE partition_id = {partition_id} AND consumer = '{consumer}'"
+    ))
+    .await
 }
 
 /// What a handler saw, in order.

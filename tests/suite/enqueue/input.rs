@@ -126,7 +126,7 @@ fn secrets_are_not_in_debug_output() {
 }
 
 /// An event that JSON cannot express.
-#[outbox_event(queue = "orders", partitions = 4)]
+#[outbox_event(queue = "shop", partitions = 4)]
 #[derive(Serialize, Deserialize)]
 struct Unencodable(#[serde(serialize_with = "fail")] i64);
 

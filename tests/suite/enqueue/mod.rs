@@ -10,7 +10,7 @@ use outbox::prelude::*;
 use outbox_tests::TestDb;
 use sea_orm::Statement;
 
-#[outbox_event(queue = "orders", partitions = 4, name = "order.created", key = order_id)]
+#[outbox_event(queue = "shop", partitions = 4, name = "order.created", key = order_id)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct OrderCreated {
     order_id: i64,

@@ -90,9 +90,9 @@ on_every_engine! {
 on_every_engine! { empty;
     async fn an_error_of_the_database_names_queue_and_event(db: &TestDb) {
         let error = OrderCreated::new(1).emit(db.connection()).await.unwrap_err();
-        assert_eq!((error.queue(), error.event()), ("orders", "order.created"));
+        assert_eq!((error.queue(), error.event()), ("shop", "order.created"));
         let text = error.to_string();
-        assert!(text.contains("`order.created`") && text.contains("`orders`"), "{text}");
+        assert!(text.contains("`order.created`") && text.contains("`shop`"), "{text}");
         let as_db_err = sea_orm::DbErr::from(error).to_string();
         assert!(as_db_err.contains("outbox_body"), "the cause is lost: {as_db_err}");
     }

@@ -2,6 +2,7 @@
 
 mod consumers;
 mod notify;
+mod start;
 mod stats;
 
 use outbox::{

@@ -1,0 +1,83 @@
+//! The database server crashes; bookkeeping that was not on its disk is lost.
+
+use super::gated::{Gated, Manners};
+use super::scripted::create_ledger;
+use super::*;
+use outbox_runtime::{Outbox, OutboxProfile};
+use outbox_tests::{PrivateServer, run_at};
+use std::collections::BTreeSet;
+
+/// Commits messages until `stop`, some of them across a crash. Returns those
+/// whose commit was confirmed.
+async fn produce(db: &TestDb, stop: &tokio::sync::Notify) -> BTreeSet<String> {
+    let mut confirmed = BTreeSet::new();
+    let producing = async {
+        for n in 0.. {
+            let key = format!("key{}", n % 8);
+            let sent = enqueue(db.connection(), &QUEUE, message(&key, n)).await;
+            if sent.is_ok() {
+                confirmed.insert(format!("{key}:{n}"));
+            } else {
+                // What became of it is unknown; the next one may work again.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    tokio::select! {
+        () = producing => {}
+        () = stop.notified() => {}
+    }
+    confirmed
+}
+
+#[test]
+fn a_crash_of_the_server_loses_nothing_and_doubles_no_effect() {
+    let server = PrivateServer::start();
+    let url = server.url().to_owned();
+    run_at(&url, |db| Box::pin(async move { case(db, &server).await }));
+}
+
+async fn case(db: &TestDb, server: &PrivateServer) {
+    create_ledger(db).await;
+    let (seen, book) = (Seen::default(), Gated::new(Manners::Ignore));
+    book.open();
+    let lease = LeaseConfig {
+        duration: Duration::from_secs(1),
+        headroom: Duration::from_millis(300),
+    };
+    let running = Outbox::builder(db.connect().await)
+        .profile(OutboxProfile::low_latency())
+        .queue("orders", QUEUE.partitions())
+        .lease(lease)
+        .leased(seen.clone())
+        .queue("orders", QUEUE.partitions())
+        .consumer("gated")
+        .lease(lease)
+        .transactional(book.clone())
+        .start()
+        .await
+        .unwrap();
+    let stop = tokio::sync::Notify::new();
+    let crashing = async {
+        for _ in 0..2 {
+            let before = seen.count();
+            seen.reaches(before + 200).await;
+            server.crash().await;
+        }
+        let before = seen.count();
+        seen.reaches(before + 200).await;
+        stop.notify_one();
+    };
+    let (confirmed, ()) = tokio::join!(produce(db, &stop), crashing);
+    drained(db).await;
+    let delivered: BTreeSet<String> = seen.all().into_iter().collect();
+    assert!(
+        delivered.is_superset(&confirmed),
+        "committed means delivered"
+    );
+    let booked = db.texts("SELECT note FROM ledger").await;
+    let distinct: BTreeSet<String> = booked.iter().cloned().collect();
+    assert_eq!(distinct.len(), booked.len(), "exactly once");
+    assert_eq!(distinct, delivered, "each consumer gets the same");
+    running.stop().await;
+}

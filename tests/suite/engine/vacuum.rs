@@ -1,0 +1,91 @@
+//! What everybody has passed is deleted, and only that.
+
+use super::*;
+use outbox_runtime::{Outbox, OutboxProfile};
+use outbox_tests::{on_every_engine, on_every_server};
+use sea_orm::TransactionTrait;
+
+/// Waits until vacuum was at work after this call, in an outbox that serves the
+/// queue `marker`: it deletes the message that is sent there.
+pub(super) async fn a_pass_of_vacuum(db: &TestDb) {
+    const MARKER: Queue = Queue::of("marker", Partitions::of(1));
+    // The first may be deleted by a pass that was under way.
+    for _ in 0..2 {
+        let sent = NewMessage::new("marker", "m", "m");
+        enqueue(db.connection(), &MARKER, sent).await.unwrap();
+        eventually("a pass of vacuum", async || {
+            bodies_of(db, "marker").await == 0
+        })
+        .await;
+    }
+}
+
+/// How many messages of a type are still there.
+pub(super) async fn bodies_of(db: &TestDb, event_type: &str) -> i64 {
+    db.number(&format!(
+        "SELECT COUNT(*) FROM outbox_body WHERE event_type = '{event_type}'"
+    ))
+    .await
+}
+
+on_every_engine! {
+    async fn twenty_thousand_messages_leave_nothing_behind(db: &TestDb) {
+        let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        #[derive(Clone)]
+        struct Count(Arc<std::sync::atomic::AtomicUsize>);
+        #[async_trait::async_trait]
+        impl outbox_runtime::LeasedHandler for Count {
+            async fn handle(&self, batch: &mut outbox_runtime::Batch, _: &Ctx) -> HandlerResult {
+                let taken = batch.next_chunk(usize::MAX).len();
+                self.0.fetch_add(taken, std::sync::atomic::Ordering::SeqCst);
+                HandlerResult::Success
+            }
+        }
+        let running = Outbox::builder(db.connection().clone())
+            .profile(OutboxProfile::high_throughput())
+            .queue("orders", QUEUE.partitions())
+            .leased_batch(Count(count.clone()))
+            .start()
+            .await
+            .unwrap();
+        for round in 0..20 {
+            let messages = (0..1_000).map(|n| message(&format!("key{}", n % 16), round * 1_000 + n));
+            outbox::enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
+        }
+        drained(db).await;
+        assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 20_000);
+        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_dead_letter").await, 0);
+        running.stop().await;
+    }
+}
+
+on_every_server! {
+    /// A message that committed late is older than its neighbour with the lower
+    /// number, and is deleted first; that must not make vacuum forget the other.
+    async fn retention_forgets_no_message_that_is_younger_than_a_later_one(db: &TestDb) {
+        let seen = Seen::default();
+        let mut profile = OutboxProfile::default();
+        profile.vacuum.idle_interval = Duration::from_millis(20);
+        let running = Outbox::builder(db.connection().clone())
+            .profile(profile)
+            .retention(Duration::from_millis(1_500))
+            .queue("orders", QUEUE.partitions())
+            .leased(seen.clone())
+            .start()
+            .await
+            .unwrap();
+        let late = db.connection().begin().await.unwrap();
+        commit(&late, "k", 0).await;
+        let born = std::time::Instant::now();
+        eventually("a difference in age", async || born.elapsed() > Duration::from_millis(900)).await;
+        commit(db.connection(), "k", 1).await;
+        seen.reaches(1).await;
+        late.commit().await.unwrap();
+        seen.reaches(2).await;
+        assert_eq!(seen.all(), ["k:1", "k:0"]);
+        assert_eq!(bodies_of(db, "step").await, 2, "both are kept for a while");
+        eventually("the older one's end", async || bodies_of(db, "step").await < 2).await;
+        drained(db).await;
+        running.stop().await;
+    }
+}

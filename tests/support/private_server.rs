@@ -1,0 +1,70 @@
+//! A PostgreSQL server of a test's own, which may be crashed.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// A server that exists for one test; started as `scripts/test` starts its own.
+pub struct PrivateServer {
+    directory: tempfile::TempDir,
+    url: String,
+}
+
+const START: &str = r#"start_postgres >&2; echo "$OUTBOX_TEST_POSTGRES_URL""#;
+const STOP: &str =
+    r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" -m immediate stop >&2"#;
+const AGAIN: &str = r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" \
+    -l "$SERVERS_DIR/postgres.log" -w start >&2"#;
+
+impl PrivateServer {
+    /// Starts one.
+    pub fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        // The server runs as another user where the test runs as root.
+        let readable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), readable).expect("chmod");
+        let url = script(directory.path(), START).trim().to_owned();
+        Self { directory, url }
+    }
+
+    /// A database on it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Ends it at once, without writing anything down, and starts it again.
+    pub async fn crash(&self) {
+        let directory = self.directory.path().to_owned();
+        let work = move || {
+            script(&directory, STOP);
+            script(&directory, AGAIN);
+        };
+        tokio::task::spawn_blocking(work).await.expect("a restart");
+    }
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        // It may be down; a failing test has its own message.
+        let _ = command(self.directory.path(), STOP).output();
+    }
+}
+
+fn command(directory: &Path, script: &str) -> Command {
+    let mut bash = Command::new("bash");
+    let functions = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/servers.sh");
+    let script = format!("set -u; . {functions}; SERVERS_DIR=$1; {script}");
+    bash.args(["-c", &script, "bash"]).arg(directory);
+    bash
+}
+
+/// Runs shell code that has the functions of `scripts/servers.sh`; returns its output.
+fn script(directory: &Path, script: &str) -> String {
+    let done = command(directory, script).output().expect("bash");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success(),
+        "a PostgreSQL of the test's own: {said}"
+    );
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
