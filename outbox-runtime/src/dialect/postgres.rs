@@ -39,7 +39,7 @@ const INSERT_MESSAGE: &str = "\
     RETURNING id";
 
 /// The same for arrays: the text does not change with the number of rows. ORDER
-/// BY gives ids in the order of the list; row_number() finds a row's partition
+/// BY gives ids in the order of the list; `row_number()` finds a row's partition
 /// again, because RETURNING cannot carry it along.
 const INSERT_MESSAGES: &str = "\
     WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok), \

@@ -25,7 +25,6 @@ pub struct Outbox {
 
 impl Outbox {
     /// Starts to describe an outbox on these connections.
-    #[must_use]
     pub fn builder(db: DatabaseConnection) -> OutboxBuilder {
         OutboxBuilder::new(db)
     }

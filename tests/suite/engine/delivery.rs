@@ -101,7 +101,7 @@ on_every_engine! {
         let start = async |partitions, transactional: bool| {
             let queue = Outbox::builder(db.connection().clone()).queue("orders", Partitions::of(partitions));
             let builder = if transactional {
-                queue.transactional(Ledger::default())
+                queue.transactional(Ledger)
             } else {
                 queue.leased(Seen::default())
             };

@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox::{ConfigError, Outbox};
-use outbox_tests::{TestDb, eventually, on_every_engine};
+use outbox_tests::{eventually, on_every_engine};
 use std::time::{Duration, Instant};
 
 on_every_engine! {
