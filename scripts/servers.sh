@@ -34,15 +34,17 @@ servers_need() {
         die "missing: ${missing[*]}. Run: sudo apt-get install --no-install-recommends ${missing[*]}"
     say "installing ${missing[*]}"
     # Installing must not start the system's own servers.
-    local policy=/usr/sbin/policy-rc.d
+    local policy=/usr/sbin/policy-rc.d ours= installed=yes
     if [ ! -e "$policy" ]; then
+        ours=yes
         printf '#!/bin/sh\nexit 101\n' >"$policy"
         chmod +x "$policy"
-        trap 'rm -f /usr/sbin/policy-rc.d' RETURN
     fi
     apt-get update -qq >/dev/null || say "apt-get update failed, trying with the lists there are"
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-        die "apt-get could not install ${missing[*]}"
+        installed=
+    [ -z "$ours" ] || rm -f "$policy"
+    [ -n "$installed" ] || die "apt-get could not install ${missing[*]}"
 }
 
 free_port() {
@@ -97,23 +99,35 @@ CONF
 }
 
 start_mariadb() {
-    local server port data=$SERVERS_DIR/mariadb log=$SERVERS_DIR/mariadb.log user=()
-    server=$(find_mariadbd) port=$(free_port)
+    local data=$SERVERS_DIR/mariadb log=$SERVERS_DIR/mariadb.log user=()
     if [ "$(id -u)" -eq 0 ]; then user=(--user=mysql); fi
     mariadb-install-db --no-defaults "${user[@]}" --datadir="$data" \
         --auth-root-authentication-method=normal --skip-test-db >"$log.init" 2>&1 ||
         die "mariadb-install-db failed: $(tail -n 20 "$log.init")"
-    "$server" --no-defaults "${user[@]}" --datadir="$data" --socket="$data/s" \
-        --bind-address=127.0.0.1 --port="$port" --skip-name-resolve --max-connections=300 \
-        --innodb-flush-log-at-trx-commit=2 --innodb-buffer-pool-size=256M >"$log" 2>&1 &
+    free_port >"$SERVERS_DIR/mariadb.port"
+    run_mariadb
+    local port
+    port=$(cat "$SERVERS_DIR/mariadb.port")
+    export OUTBOX_TEST_MYSQL_URL="mysql://root@127.0.0.1:$port/mysql"
+    say "MariaDB $("$(find_mariadbd)" --version | sed 's/.*Ver \([0-9.]*\).*/\1/') on 127.0.0.1:$port"
+}
+
+# Runs the server on the data and port that start_mariadb made; also after a crash.
+run_mariadb() {
+    local data=$SERVERS_DIR/mariadb log=$SERVERS_DIR/mariadb.log user=()
+    if [ "$(id -u)" -eq 0 ]; then user=(--user=mysql); fi
+    "$(find_mariadbd)" --no-defaults "${user[@]}" --datadir="$data" --socket="$data/s" \
+        --bind-address=127.0.0.1 --port="$(cat "$SERVERS_DIR/mariadb.port")" --skip-name-resolve \
+        --max-connections=300 --innodb-flush-log-at-trx-commit=2 --innodb-buffer-pool-size=256M \
+        >>"$log" 2>&1 </dev/null &
     SERVERS_MARIADB_PID=$!
+    echo "$SERVERS_MARIADB_PID" >"$SERVERS_DIR/mariadb.pid"
     for _ in $(seq 300); do
         kill -0 "$SERVERS_MARIADB_PID" 2>/dev/null || die "MariaDB did not start: $(tail -n 20 "$log")"
-        mariadb-admin --no-defaults --socket="$data/s" -u root ping >/dev/null 2>&1 && break
+        mariadb-admin --no-defaults --socket="$data/s" -u root ping >/dev/null 2>&1 && return
         sleep 0.1
     done
-    export OUTBOX_TEST_MYSQL_URL="mysql://root@127.0.0.1:$port/mysql"
-    say "MariaDB $("$server" --version | sed 's/.*Ver \([0-9.]*\).*/\1/') on 127.0.0.1:$port"
+    die "MariaDB does not answer: $(tail -n 20 "$log")"
 }
 
 servers_stop() {

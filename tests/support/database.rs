@@ -221,7 +221,7 @@ impl TestDb {
 }
 
 /// Runs a test on a PostgreSQL database that is its own already.
-pub fn run_at<F>(url: &str, case: F)
+pub fn run_at<F>(engine: Engine, url: &str, case: F)
 where
     F: for<'a> FnOnce(&'a TestDb) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 {
@@ -229,7 +229,7 @@ where
         let connection = connect(url).await.expect("the test's own server");
         outbox::migrate(&connection).await.expect("migrate");
         let db = TestDb {
-            engine: Engine::Postgres,
+            engine,
             name: String::new(),
             url: url.to_owned(),
             connection,

@@ -1,30 +1,55 @@
-//! A PostgreSQL server of a test's own, which may be crashed.
+//! A server of a test's own, which may be crashed.
 
+use crate::Engine;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 /// A server that exists for one test; started as `scripts/test` starts its own.
 pub struct PrivateServer {
+    words: &'static Words,
     directory: tempfile::TempDir,
     url: String,
 }
 
-const START: &str = r#"start_postgres >&2; echo "$OUTBOX_TEST_POSTGRES_URL""#;
-const STOP: &str =
-    r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" -m immediate stop >&2"#;
-const AGAIN: &str = r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" \
-    -l "$SERVERS_DIR/postgres.log" -w start >&2"#;
+/// What to do with a server, in the words of `scripts/servers.sh`.
+struct Words {
+    start: &'static str,
+    crash: &'static str,
+    again: &'static str,
+}
+
+const POSTGRES: Words = Words {
+    start: r#"start_postgres >&2; echo "$OUTBOX_TEST_POSTGRES_URL""#,
+    crash: r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" -m immediate stop >&2"#,
+    again: r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" \
+        -l "$SERVERS_DIR/postgres.log" -w start >&2"#,
+};
+
+const MARIADB: Words = Words {
+    start: r#"start_mariadb >&2; echo "$OUTBOX_TEST_MYSQL_URL""#,
+    crash: r#"kill -9 "$(cat "$SERVERS_DIR/mariadb.pid")""#,
+    again: "run_mariadb >&2",
+};
 
 impl PrivateServer {
     /// Starts one.
-    pub fn start() -> Self {
+    pub fn start(engine: Engine) -> Self {
+        let words = match engine {
+            Engine::Postgres => &POSTGRES,
+            Engine::MySql => &MARIADB,
+            Engine::Sqlite => unreachable!("SQLite has no server"),
+        };
         let directory = tempfile::tempdir().expect("a temporary directory");
         // The server runs as another user where the test runs as root.
         let readable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(directory.path(), readable).expect("chmod");
-        let url = script(directory.path(), START).trim().to_owned();
-        Self { directory, url }
+        let url = script(directory.path(), words.start).trim().to_owned();
+        Self {
+            words,
+            directory,
+            url,
+        }
     }
 
     /// A database on it.
@@ -35,9 +60,10 @@ impl PrivateServer {
     /// Ends it at once, without writing anything down, and starts it again.
     pub async fn crash(&self) {
         let directory = self.directory.path().to_owned();
+        let words = self.words;
         let work = move || {
-            script(&directory, STOP);
-            script(&directory, AGAIN);
+            script(&directory, words.crash);
+            script(&directory, words.again);
         };
         tokio::task::spawn_blocking(work).await.expect("a restart");
     }
@@ -46,7 +72,7 @@ impl PrivateServer {
 impl Drop for PrivateServer {
     fn drop(&mut self) {
         // It may be down; a failing test has its own message.
-        let _ = command(self.directory.path(), STOP).output();
+        let _ = command(self.directory.path(), self.words.crash).output();
     }
 }
 

@@ -10,6 +10,7 @@ mod postgres_worker;
 mod sqlite;
 
 use crate::store::incoming::{ChunkLimit, NewRow};
+use crate::store::sql::execute;
 use sea_orm::{
     ConnectionTrait, DbBackend, DbErr, IsolationLevel, QueryResult, SqliteTransactionMode,
     TransactionOptions, Value,
@@ -67,6 +68,8 @@ pub(crate) struct Words {
 /// number of rows. For engines that need several statements where PostgreSQL
 /// needs one.
 pub(crate) struct ByKeys {
+    /// The queue's id, `[[id, partition_id], ...]`
+    pub(crate) insert_incoming: &'static str,
     /// `[[partition_id, seq, id], ...]`
     pub(crate) insert_outgoing: &'static str,
     /// `[[id, sequence], ...]`
@@ -79,29 +82,17 @@ pub(crate) struct ByKeys {
     pub(crate) delete_bodies: &'static str,
 }
 
-/// Calls the same function of the connection's engine.
-macro_rules! dispatch {
-    ($conn:expr, $engine:ident => $call:expr) => {
-        match Dialect::of($conn)? {
-            Dialect::Postgres => {
-                use postgres as $engine;
-                $call
-            }
-            Dialect::MySql => {
-                use mysql as $engine;
-                $call
-            }
-            Dialect::Sqlite => {
-                use sqlite as $engine;
-                $call
-            }
-        }
-    };
-}
+/// One incoming row, where it is a statement of its own.
+const INSERT_ONE_INCOMING: &str = "\
+    INSERT INTO outbox_incoming (queue_id, id, partition_id) VALUES (?, ?, ?)";
 
 /// How much one statement that writes bodies may carry.
 pub(crate) fn chunk_limit<C: ConnectionTrait>(conn: &C) -> Result<ChunkLimit, DbErr> {
-    dispatch!(conn, engine => Ok(engine::CHUNK_LIMIT))
+    Ok(match Dialect::of(conn)? {
+        Dialect::Postgres => postgres::CHUNK_LIMIT,
+        Dialect::MySql => mysql::CHUNK_LIMIT,
+        Dialect::Sqlite => sqlite::CHUNK_LIMIT,
+    })
 }
 
 /// Writes a body and its incoming row; returns the id.
@@ -110,7 +101,15 @@ pub(crate) async fn insert_message<C: ConnectionTrait>(
     queue_id: i64,
     row: NewRow,
 ) -> Result<i64, DbErr> {
-    dispatch!(conn, engine => engine::insert_message(conn, queue_id, row).await)
+    let partition_id = row.partition_id;
+    let id = match Dialect::of(conn)? {
+        Dialect::Postgres => return postgres::insert_message(conn, queue_id, row).await,
+        Dialect::MySql => mysql::insert_body(conn, row).await?,
+        Dialect::Sqlite => sqlite::insert_body(conn, row).await?,
+    };
+    let values = [queue_id.into(), id.into(), partition_id.into()];
+    execute(conn, INSERT_ONE_INCOMING, values).await?;
+    Ok(id)
 }
 
 /// Writes bodies and incoming rows of one chunk; returns the ids in order.
@@ -119,7 +118,13 @@ pub(crate) async fn insert_messages<C: ConnectionTrait>(
     queue_id: i64,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
-    dispatch!(conn, engine => engine::insert_messages(conn, queue_id, rows).await)
+    if Dialect::of(conn)? == Dialect::Postgres {
+        return postgres::insert_messages(conn, queue_id, rows).await;
+    }
+    let partition_ids: Vec<i64> = rows.iter().map(|row| row.partition_id).collect();
+    let ids = insert_bodies(conn, rows).await?;
+    insert_incoming(conn, queue_id, &ids, &partition_ids).await?;
+    Ok(ids)
 }
 
 /// Writes the bodies of one chunk; returns the ids in order.
@@ -127,7 +132,11 @@ pub(crate) async fn insert_bodies<C: ConnectionTrait>(
     conn: &C,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
-    dispatch!(conn, engine => engine::insert_bodies(conn, rows).await)
+    match Dialect::of(conn)? {
+        Dialect::Postgres => postgres::insert_bodies(conn, rows).await,
+        Dialect::MySql => mysql::insert_bodies(conn, rows).await,
+        Dialect::Sqlite => sqlite::insert_bodies(conn, rows).await,
+    }
 }
 
 /// Writes the incoming rows of bodies, in one statement however many there are.
@@ -137,7 +146,16 @@ pub(crate) async fn insert_incoming<C: ConnectionTrait>(
     ids: &[i64],
     partition_ids: &[i64],
 ) -> Result<(), DbErr> {
-    dispatch!(conn, engine => engine::insert_incoming(conn, queue_id, ids, partition_ids).await)
+    let by_keys = match Dialect::of(conn)? {
+        Dialect::Postgres => {
+            return postgres::insert_incoming(conn, queue_id, ids, partition_ids).await;
+        }
+        Dialect::MySql => &mysql::BY_KEYS,
+        Dialect::Sqlite => &sqlite::BY_KEYS,
+    };
+    let values = [queue_id.into(), json_pairs(ids, partition_ids).into()];
+    execute(conn, by_keys.insert_incoming, values).await?;
+    Ok(())
 }
 
 pub(crate) use error_class::{ErrorClass, classify};

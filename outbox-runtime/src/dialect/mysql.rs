@@ -20,6 +20,12 @@ pub(super) const WORDS: Words = Words {
 /// Joined in this order and by this index, whatever the statistics say: a scan
 /// would wait for rows that are inserted and not yet committed.
 pub(crate) const BY_KEYS: ByKeys = ByKeys {
+    // The outer join is a check: an id without a body becomes NULL, which the column
+    // refuses, and the whole statement fails.
+    insert_incoming: "INSERT INTO outbox_incoming (queue_id, id, partition_id) \
+        SELECT ?, b.id, k.partition_id FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
+            id BIGINT PATH '$[0]', partition_id BIGINT PATH '$[1]' \
+        )) AS k LEFT JOIN outbox_body b ON b.id = k.id",
     insert_outgoing: "INSERT INTO outbox_outgoing (partition_id, seq, id) \
         SELECT k.partition_id, k.seq, k.id FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
             partition_id BIGINT PATH '$[0]', seq BIGINT PATH '$[1]', id BIGINT PATH '$[2]' \
@@ -46,48 +52,13 @@ const INSERT_BODY: &str = "\
     INSERT INTO outbox_body (event_type, `key`, payload, headers, enqueued_at) VALUES ";
 const BODY_VALUES: &str = "(?, ?, ?, ?, UTC_TIMESTAMP(6))";
 
-const INSERT_ONE_INCOMING: &str = "\
-    INSERT INTO outbox_incoming (queue_id, id, partition_id) VALUES (?, ?, ?)";
-
-/// The outer join is a check: an id without a body becomes NULL, which the
-/// column refuses, and the whole statement fails. The text is the same for any
-/// number of rows.
-const INSERT_INCOMING: &str = "\
-    INSERT INTO outbox_incoming (queue_id, id, partition_id) \
-    SELECT ?, b.id, m.partition_id \
-    FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
-        id BIGINT PATH '$[0]', \
-        partition_id BIGINT PATH '$[1]' \
-    )) AS m \
-    LEFT JOIN outbox_body b ON b.id = m.id";
-
 /// How far apart the ids of one INSERT are: more than 1 with several writers.
 const SELECT_ID_STEP: &str = "SELECT CAST(@@auto_increment_increment AS SIGNED)";
 
 /// The id comes with the answer to the INSERT itself: asking for it afterwards
 /// could be answered by another connection of the pool.
-pub(super) async fn insert_message<C: ConnectionTrait>(
-    conn: &C,
-    queue_id: i64,
-    row: NewRow,
-) -> Result<i64, DbErr> {
-    let partition_id = row.partition_id;
-    let id = insert_first(conn, vec![row]).await?;
-    let values = [queue_id.into(), id.into(), partition_id.into()];
-    conn.execute_raw(statement(INSERT_ONE_INCOMING, values))
-        .await?;
-    Ok(id)
-}
-
-pub(super) async fn insert_messages<C: ConnectionTrait>(
-    conn: &C,
-    queue_id: i64,
-    rows: Vec<NewRow>,
-) -> Result<Vec<i64>, DbErr> {
-    let partition_ids: Vec<i64> = rows.iter().map(|row| row.partition_id).collect();
-    let ids = insert_bodies(conn, rows).await?;
-    insert_incoming(conn, queue_id, &ids, &partition_ids).await?;
-    Ok(ids)
+pub(super) async fn insert_body<C: ConnectionTrait>(conn: &C, row: NewRow) -> Result<i64, DbErr> {
+    insert_first(conn, vec![row]).await
 }
 
 /// InnoDB gives the rows of one VALUES list ids at even distances, in order.
@@ -107,20 +78,6 @@ pub(super) async fn insert_bodies<C: ConnectionTrait>(
             .take(count)
             .collect(),
     )
-}
-
-pub(super) async fn insert_incoming<C: ConnectionTrait>(
-    conn: &C,
-    queue_id: i64,
-    ids: &[i64],
-    partition_ids: &[i64],
-) -> Result<(), DbErr> {
-    let values = [
-        queue_id.into(),
-        super::json_pairs(ids, partition_ids).into(),
-    ];
-    conn.execute_raw(statement(INSERT_INCOMING, values)).await?;
-    Ok(())
 }
 
 /// Writes bodies; returns the id of the first.

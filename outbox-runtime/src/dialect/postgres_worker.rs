@@ -68,12 +68,17 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
 /// acknowledge) write; one statement for an idle poll, a first claim, and the
 /// acknowledgement of a batch together with the claim of the next.
 ///
-/// `l` locks the cursor if it is free or ours; a locked one is somebody's at work.
+/// `l` locks the cursor if it is free or ours; a locked one is somebody's at work,
+/// and so is one that has changed since the statement began: what else is read
+/// here would be older than it, the failure record above all.
 /// `c` is the cursor after the acknowledgement. `f` is the failure record of
 /// the next message: while there is one, or after a claim that died
 /// (`claimed > processed`), one message is claimed, and charged as it is
 /// (`g`). `n` are the rows; none before the next attempt is due, none of a
 /// paused queue, none if `$8` is 0, which only acknowledges. `u` writes.
+///
+/// `outermost` is false if `u` wrote inside a savepoint: its row then has another
+/// transaction id than the transaction.
 ///
 /// The planner guesses a tenth of the partition for a LIMIT it cannot see and
 /// would read all bodies: the literal limit and the LATERAL with OFFSET keep it to
@@ -86,6 +91,8 @@ const CLAIM: &str = "\
         FROM outbox_cursor \
         WHERE partition_id = $1 AND consumer = $2 \
             AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR lease_owner = $3) \
+            AND lease_epoch = (SELECT s.lease_epoch FROM outbox_cursor s \
+                WHERE s.partition_id = $1 AND s.consumer = $2) \
         FOR NO KEY UPDATE SKIP LOCKED \
     ), c AS MATERIALIZED ( \
         SELECT held, lease_epoch, \
@@ -117,7 +124,8 @@ const CLAIM: &str = "\
                 ELSE clock_timestamp() + $7 * interval '1 microsecond' END \
         FROM c, (SELECT max(seq) AS last FROM n) AS k \
         WHERE partition_id = $1 AND consumer = $2 AND (c.held OR k.last IS NOT NULL) \
-        RETURNING outbox_cursor.lease_epoch \
+        RETURNING outbox_cursor.lease_epoch, \
+            outbox_cursor.xmin = pg_current_xact_id()::xid AS outermost \
     ), g AS ( \
         INSERT INTO outbox_attempt AS a (partition_id, consumer, seq, attempts, not_before) \
         SELECT $1, $2, n.seq, 1, clock_timestamp() FROM n, c \
@@ -132,7 +140,8 @@ const CLAIM: &str = "\
     ) \
     SELECT c.held, c.claimed > c.processed, c.claimed, (SELECT due_in FROM f), \
         (SELECT lease_epoch FROM u), (SELECT attempts FROM g), \
-        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us \
+        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
+        (SELECT outermost FROM u) \
     FROM c LEFT JOIN n ON true LEFT JOIN LATERAL ( \
         SELECT event_type, key, payload, headers, target, \
             (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
@@ -171,6 +180,7 @@ pub(crate) async fn claim<C: ConnectionTrait>(
         due_in: first.try_get_by_index(3)?,
         epoch: first.try_get_by_index::<Option<i64>>(4)?.unwrap_or(-1),
         charged: first.try_get_by_index(5)?,
+        outermost: first.try_get_by_index::<Option<bool>>(14)?.unwrap_or(true),
         rows: Vec::with_capacity(rows.len()),
     };
     for row in &rows {

@@ -63,10 +63,16 @@ async fn run_listener(shared: Arc<Shared>) {
     let tuning = &shared.profile.reconciler;
     let mut failures = 0;
     while !shared.stopping() {
+        let began = std::time::Instant::now();
         if let Err(error) = listen(&shared).await {
             tracing::warn!(%error, "listening for notifications failed; it will be tried again");
         }
-        failures += 1;
+        // It worked for a while: the next failure is a new one.
+        failures = if began.elapsed() > tuning.retry_max {
+            0
+        } else {
+            failures + 1
+        };
         let pause = crate::tuning::backoff(tuning.retry_base, tuning.retry_max, failures, true);
         shared.pause(pause).await;
     }

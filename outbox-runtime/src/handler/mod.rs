@@ -78,6 +78,13 @@ pub trait LeasedHandler: Send + Sync + 'static {
 }
 
 /// Exactly once with the database, one message at a time.
+///
+/// Two things a handler must not do, because the transaction is not its own:
+/// ignore an error of the database and go on as if nothing happened, and keep
+/// a nested transaction (`tx.begin()`) beyond its return. The first is found and
+/// counted as a failure, except for what MySQL commits by itself after a deadlock.
+/// The second is found too: each message of the batch then has a transaction of
+/// its own, which is slow.
 #[async_trait::async_trait]
 pub trait TransactionalMessageHandler: Send + Sync + 'static {
     /// Handles a message inside the transaction that also acknowledges it.

@@ -8,7 +8,9 @@
 //! handler keeps could release it under our feet. On MySQL one savepoint spans the
 //! whole transaction: there a deadlock ends the transaction, and if the handler
 //! does not say so, what follows would commit by itself; releasing the savepoint
-//! fails then.
+//! fails then. A nested transaction that a handler leaves open may take the writes
+//! of later messages along when it is rolled back: if there is one at the end, all
+//! is rolled back and each message has a transaction of its own.
 
 use super::guard::{self, Ended, LeaseClock};
 use super::processor::{Claim, Consumer, Handler, Next, PartitionState, Worked};
@@ -16,12 +18,18 @@ use super::settlement::{settle_failure, settle_stopped};
 use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
 use crate::handler::{Ctx, HandlerResult, OutboxMessage};
 use crate::store::cursor::{self, ClaimRequest, Claimed};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use std::ops::Range;
 use std::time::Duration;
 
 const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
 const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
+/// What sqlx calls the savepoint of a nested transaction.
+const END_NESTED: &str = "RELEASE SAVEPOINT _sqlx_savepoint_1";
+/// Ends the transaction whatever is nested in it, and begins another, which is
+/// the one that sqlx then rolls back.
+const ABORT: &str = "ROLLBACK AND CHAIN";
+const ABORT_SQLITE: &str = "ROLLBACK; BEGIN";
 
 pub(crate) async fn work(
     consumer: &Consumer,
@@ -33,6 +41,7 @@ pub(crate) async fn work(
     let mut done = 0;
     let mut size = total;
     let mut suspect = false;
+    let mut alone = false;
     // The next claim is made in the same transaction as long as all goes well.
     let next = if last {
         0
@@ -66,7 +75,7 @@ pub(crate) async fn work(
                     return settle_stopped(consumer, &claim, done, Vec::new()).await;
                 }
                 // After the good prefix the suspect goes alone.
-                size = if suspect { 1 } else { size * 2 };
+                size = if suspect || alone { 1 } else { size * 2 };
                 suspect = false;
             }
             Ran::Failed { after, .. } if chunk.len() > 1 => {
@@ -80,6 +89,10 @@ pub(crate) async fn work(
             Ran::Failed { result, .. } => {
                 state.failed_after(done, consumer.tuning.degradation_threshold);
                 return settle_failure(consumer, &claim, done, Vec::new(), result).await;
+            }
+            Ran::Unsure => {
+                size = 1;
+                alone = true;
             }
             Ran::Stopped => return settle_stopped(consumer, &claim, done, Vec::new()).await,
             Ran::Lost => {
@@ -103,6 +116,9 @@ enum Ran {
     Committed(usize),
     /// Rolled back: so many messages were fine, the next one was not.
     Failed { after: usize, result: HandlerResult },
+    /// Rolled back: a handler left a savepoint open, or rolled back to it. The
+    /// writes of later messages may be gone with it.
+    Unsure,
     /// Rolled back because the process stops.
     Stopped,
     /// Rolled back because somebody else has the lease.
@@ -155,6 +171,13 @@ async fn run(
         });
     }
     let whole = count == messages.len();
+    // PostgreSQL tells with the claim. Elsewhere there is no such savepoint to
+    // release unless a handler left it; that it is not there is an error of no consequence.
+    let probe = dialect != Dialect::Postgres && messages.len() > 1;
+    if probe && tx.execute_unprepared(END_NESTED).await.is_ok() {
+        roll_back(tx).await;
+        return Ok(Ran::Unsure);
+    }
     let span = if spanned {
         tx.execute_unprepared(END_SPAN).await.map(drop)
     } else {
@@ -276,6 +299,10 @@ async fn commit_and_claim(
         roll_back(tx).await;
         return Ok(Ran::Lost);
     }
+    if !claimed.outermost && claim.messages.len() > 1 {
+        roll_back(tx).await;
+        return Ok(Ran::Unsure);
+    }
     tx.commit().await?;
     if claimed.rows.is_empty() && !took_effect(consumer, claim, processed).await? {
         return Ok(Ran::Lost);
@@ -286,6 +313,15 @@ async fn commit_and_claim(
 /// A rollback that fails, or that waits behind a statement of a handler that was
 /// dropped, is left to the connection: it comes before its next use or its end.
 async fn roll_back(tx: DatabaseTransaction) {
+    // While a nested transaction is kept by a handler, sqlx would only roll back
+    // to its savepoint, and what is before it could be committed later.
+    let abort = tx.execute_unprepared(match tx.get_database_backend() {
+        DbBackend::Sqlite => ABORT_SQLITE,
+        _ => ABORT,
+    });
+    if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), abort).await {
+        tracing::debug!(%error, "rolling back");
+    }
     match tokio::time::timeout(Duration::from_secs(1), tx.rollback()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "rolling back"),

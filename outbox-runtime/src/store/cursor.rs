@@ -60,6 +60,9 @@ pub(crate) struct Claimed {
     pub(crate) epoch: i64,
     /// The attempts of the one message claimed, this one included, if charged.
     pub(crate) charged: Option<i32>,
+    /// Whether it was written by the outermost transaction, as far as the engine
+    /// tells: inside a savepoint that somebody left open it could be undone.
+    pub(crate) outermost: bool,
     /// The messages; none if there is nothing to do.
     pub(crate) rows: Vec<RawRow>,
 }
@@ -73,6 +76,7 @@ impl Claimed {
             due_in: None,
             epoch: -1,
             charged: None,
+            outermost: true,
             rows: Vec::new(),
         }
     }
@@ -200,6 +204,7 @@ async fn claim_in_steps<C: ConnectionTrait>(
         due_in,
         epoch,
         charged: None,
+        outermost: true,
         rows: Vec::new(),
     };
     let one = failed_before || found.recovering.is_some();

@@ -11,7 +11,15 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, TransactionTrait};
 struct Keeping {
     kept: Arc<Mutex<Vec<DatabaseTransaction>>>,
     keeps: Arc<Mutex<Vec<String>>>,
+    /// Whether a later message of the same batch ends what an earlier one kept.
+    ends_midway: Option<Ending>,
     seen: Seen,
+}
+
+#[derive(Clone, Copy)]
+enum Ending {
+    RollBack,
+    Commit,
 }
 
 impl Keeping {
@@ -49,6 +57,15 @@ impl TransactionalMessageHandler for Keeping {
                 Err(error) => return HandlerResult::retry(error),
             }
         }
+        if let (Some(ending), "k:6") = (self.ends_midway, &*text)
+            && let Some(nested) = self.pop()
+        {
+            // Whether it still can be is the database's to say.
+            let _ = match ending {
+                Ending::RollBack => nested.rollback().await,
+                Ending::Commit => nested.commit().await,
+            };
+        }
         self.seen.add(message);
         HandlerResult::Success
     }
@@ -75,8 +92,12 @@ async fn assert_exact(db: &TestDb, batch: u32, end: impl AsyncFn(DatabaseTransac
     while !keeping.keeps.lock().unwrap().is_empty() || keeping.keeps_any() {
         eventually("a kept transaction", async || keeping.keeps_any()).await;
         eventually("the end of its lease", async || {
-            let over = format!("lease_until < {}", db.from_now(-100));
-            let over = format!("SELECT COUNT(*) FROM outbox_cursor WHERE {over}");
+            // Or it was given back, where the outbox noticed.
+            let over = format!("lease_until IS NULL OR lease_until < {}", db.from_now(-100));
+            let partition = QUEUE.id() + i64::from(QUEUE.partition_of_key(b"k"));
+            let over = format!(
+                "SELECT COUNT(*) FROM outbox_cursor WHERE partition_id = {partition} AND ({over})"
+            );
             db.number(&over).await > 0
         })
         .await;
@@ -92,6 +113,38 @@ async fn assert_exact(db: &TestDb, batch: u32, end: impl AsyncFn(DatabaseTransac
         0
     );
     running.stop().await;
+}
+
+/// Runs ten messages as one batch, in which a later one ends what an earlier kept.
+async fn assert_exact_midway(db: &TestDb, ending: Ending) {
+    create_ledger(db).await;
+    let keeping = Keeping {
+        ends_midway: Some(ending),
+        ..Keeping::default()
+    };
+    keeping.keeps.lock().unwrap().push("k:4".to_owned());
+    commit_many(db, &QUEUE, "k", 0..10).await;
+    let running = Outbox::builder(db.connect().await)
+        .queue("orders", QUEUE.partitions())
+        .retry(soon(100))
+        .transactional(keeping.clone())
+        .start()
+        .await
+        .unwrap();
+    drained(db).await;
+    let expected: Vec<String> = (0..10).map(|n| format!("k:{n}")).collect();
+    assert_eq!(ledger(db, "keeping").await, expected);
+    running.stop().await;
+}
+
+on_every_engine! {
+    async fn a_nested_transaction_given_up_midway_takes_no_other_message_along(db: &TestDb) {
+        assert_exact_midway(db, Ending::RollBack).await;
+    }
+
+    async fn a_nested_transaction_committed_midway_doubles_nothing(db: &TestDb) {
+        assert_exact_midway(db, Ending::Commit).await;
+    }
 }
 
 /// Unlike a drop this waits for who uses the connection.
