@@ -4,6 +4,7 @@ use super::dispatch::Dispatcher;
 use super::handle::{Outbox, OutboxHandle};
 use super::notify;
 use super::problem::{ConfigError, StartError};
+use super::sqlite::sqlite_advice;
 use super::supervisor::{QueueRuntime, Shared, run_reconciler, run_sequencer, run_vacuum};
 use super::watch::run_watch;
 use crate::handler::{
@@ -189,6 +190,9 @@ impl OutboxBuilder {
             return Err(StartError::new(self.problems));
         }
         self.register_all().await?;
+        for advice in sqlite_advice(&self.db).await {
+            tracing::warn!("{advice}");
+        }
         Ok(self.spawn())
     }
 

@@ -5,6 +5,7 @@ mod dispatch;
 mod handle;
 mod notify;
 mod problem;
+mod sqlite;
 mod supervisor;
 mod watch;
 
