@@ -17,9 +17,12 @@ say() { printf '%s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 # Debian keeps PostgreSQL's server programs out of PATH; the newest version wins.
+# The clients alone make such a directory too, so look for the server itself.
 find_postgres() {
-    command -v pg_ctl >/dev/null && { dirname "$(readlink -f "$(command -v pg_ctl)")"; return; }
-    ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1
+    local server
+    server=$(command -v postgres) && { dirname "$(readlink -f "$server")"; return; }
+    server=$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null | sort -V | tail -n 1)
+    [ -z "$server" ] || dirname "$server"
 }
 find_mariadbd() { PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v mariadbd; }
 
