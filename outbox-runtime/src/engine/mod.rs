@@ -5,10 +5,13 @@ mod dispatch;
 mod handle;
 mod notify;
 mod problem;
+mod queue_builder;
 mod sqlite;
+mod start;
 mod supervisor;
 mod watch;
 
-pub use builder::{OutboxBuilder, QueueBuilder};
+pub use builder::OutboxBuilder;
 pub use handle::{Outbox, OutboxHandle, OutboxTransaction, StopReport};
 pub use problem::{ConfigError, StartError};
+pub use queue_builder::QueueBuilder;

@@ -1,0 +1,227 @@
+//! From a description to what runs: check, register, spawn.
+
+use super::builder::{ConsumerSpec, OutboxBuilder};
+use super::dispatch::Dispatcher;
+use super::handle::{Outbox, OutboxHandle};
+use super::notify;
+use super::problem::{ConfigError, StartError};
+use super::sqlite::sqlite_advice;
+use super::supervisor::{QueueRuntime, Shared, run_reconciler, run_sequencer, run_vacuum};
+use super::watch::run_watch;
+use crate::dialect::{ErrorClass, classify};
+use crate::queue::Queue;
+use crate::registry::events;
+use crate::stage::guard::Stop;
+use crate::stage::processor::Consumer;
+use crate::store::registration::{self, NewConsumer};
+use crate::tuning::backoff;
+use crate::wake;
+use sea_orm::DbErr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+/// Connections our own short statements may use at once, in the whole process.
+const STATEMENT_CONNECTIONS: usize = 4;
+/// Transactions of handlers that may be open at once, per queue.
+const TRANSACTIONS_PER_QUEUE: usize = 4;
+
+impl OutboxBuilder {
+    /// Checks everything, makes queues and consumers known to the database, and
+    /// starts to deliver.
+    ///
+    /// # Errors
+    /// [`StartError`] with every problem there is.
+    pub async fn start(mut self) -> Result<OutboxHandle, StartError> {
+        self.check();
+        if !self.problems.is_empty() {
+            return Err(StartError::new(self.problems));
+        }
+        self.register_all().await?;
+        for advice in sqlite_advice(&self.db).await {
+            tracing::warn!("{advice}");
+        }
+        Ok(self.spawn())
+    }
+
+    /// Makes consumers and their queues, and the queues of all events linked into
+    /// this binary, known to the database without delivering anything. Do it before producers are deployed: a consumer gets what is
+    /// committed after it was registered, the first of a queue gets everything.
+    ///
+    /// # Errors
+    /// [`StartError`] with every problem there is.
+    pub async fn register(mut self) -> Result<(), StartError> {
+        self.check();
+        if !self.problems.is_empty() {
+            return Err(StartError::new(self.problems));
+        }
+        self.register_all().await?;
+        // Queues that this binary only produces to, too.
+        let mut problems = Vec::new();
+        for event in events() {
+            let registered = retrying(|| registration::queue(&self.db, &event.queue)).await?;
+            if let Err(conflict) = registered {
+                problems.push(ConfigError::from_conflict(conflict, &event.queue));
+            }
+        }
+        StartError::unless_empty(problems)
+    }
+
+    async fn register_all(&self) -> Result<(), StartError> {
+        if let Err(error) = outbox_migrations::check(&self.db).await {
+            return Err(StartError::new(vec![ConfigError::Schema(error)]));
+        }
+        let mut problems = Vec::new();
+        let mut queues: Vec<&Queue> = Vec::new();
+        for spec in &self.consumers {
+            if !queues.contains(&&spec.queue) {
+                queues.push(&spec.queue);
+                let registered = retrying(|| registration::queue(&self.db, &spec.queue)).await?;
+                if let Err(conflict) = registered {
+                    problems.push(ConfigError::from_conflict(conflict, &spec.queue));
+                    continue;
+                }
+            }
+            let types = registration::registered_types(spec.event_types.as_ref());
+            let consumer = NewConsumer {
+                name: &spec.name,
+                mode: spec.handler.mode(),
+                event_types: &types,
+                from_earliest: spec.from_earliest,
+            };
+            let registered =
+                retrying(|| registration::consumer(&self.db, &spec.queue, &consumer)).await?;
+            if let Err(conflict) = registered {
+                problems.push(ConfigError::from_consumer_conflict(conflict, spec));
+            }
+        }
+        StartError::unless_empty(problems)
+    }
+
+    fn spawn(self) -> OutboxHandle {
+        let stop = Stop::default();
+        let tasks = TaskTracker::new();
+        let statements = Arc::new(Semaphore::new(STATEMENT_CONNECTIONS));
+        let progress = Arc::default();
+        let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
+        let mut queues: Vec<QueueRuntime> = Vec::new();
+        let known: Vec<(String, String)> = known_types(&self.consumers);
+        for spec in self.consumers {
+            let running = queues.iter().position(|q| q.queue == spec.queue);
+            let index = running.unwrap_or_else(|| {
+                let signal = Arc::default();
+                wake::register(spec.queue.id(), &signal);
+                queues.push(QueueRuntime {
+                    queue: spec.queue.clone(),
+                    signal,
+                    paused: Arc::new(AtomicBool::new(false)),
+                    transactions: Arc::new(Semaphore::new(TRANSACTIONS_PER_QUEUE)),
+                    dispatchers: Vec::new(),
+                });
+                queues.len() - 1
+            });
+            let runtime = &mut queues[index];
+            let mut tuning = self.profile.processor.clone();
+            tuning.batch_size = spec.batch.unwrap_or(tuning.batch_size);
+            let consumer = Consumer {
+                db: self.db.clone(),
+                queue: spec.queue.name().into(),
+                queue_id: spec.queue.id(),
+                name: spec.name,
+                owner: owner.clone(),
+                handler: spec.handler,
+                known_types: known
+                    .iter()
+                    .filter(|(queue, _)| queue == spec.queue.name())
+                    .map(|(_, event_type)| event_type.clone())
+                    .collect(),
+                event_types: spec.event_types,
+                states: self.states.clone(),
+                tuning,
+                lease: spec.lease,
+                retry: spec.retry,
+                asynchronous: self.asynchronous,
+                stop: stop.clone(),
+                paused: runtime.paused.clone(),
+                statements: statements.clone(),
+            };
+            tracing::info!(
+                queue = spec.queue.name(),
+                partitions = spec.queue.partitions().count(),
+                consumer = consumer.name,
+                mode = consumer.handler.mode(),
+                "outbox starts to deliver"
+            );
+            runtime.dispatchers.push(Dispatcher::new(
+                consumer,
+                spec.queue.partitions().count(),
+                runtime.transactions.clone(),
+                tasks.clone(),
+                Arc::clone(&progress),
+            ));
+        }
+        let shared = Arc::new(Shared {
+            db: self.db,
+            profile: self.profile,
+            retention: self.retention,
+            asynchronous: self.asynchronous,
+            stop,
+            statements,
+            progress,
+            queues,
+        });
+        for index in 0..shared.queues.len() {
+            tasks.spawn(run_sequencer(shared.clone(), index));
+        }
+        if !shared.queues.is_empty() {
+            tasks.spawn(run_reconciler(shared.clone()));
+            tasks.spawn(run_vacuum(shared.clone()));
+            tasks.spawn(run_watch(shared.clone()));
+        }
+        if self.notify {
+            notify::spawn(&shared, &tasks);
+        }
+        OutboxHandle::new(Outbox::new(shared), tasks)
+    }
+}
+
+/// Queue and event type of everything this binary knows: events linked into it
+/// and types that consumers here take.
+fn known_types(consumers: &[ConsumerSpec]) -> Vec<(String, String)> {
+    let events = events().flat_map(|event| {
+        let names = event.aliases.iter().copied().chain([event.name]);
+        names.map(|name| (event.queue.name().to_owned(), name.to_owned()))
+    });
+    let taken = consumers.iter().flat_map(|spec| {
+        let types = spec.event_types.iter().flatten();
+        types.map(|name| (spec.queue.name().to_owned(), name.clone()))
+    });
+    events.chain(taken).collect()
+}
+
+/// Races between processes that start at once are run again.
+async fn retrying<T, F: Future<Output = Result<T, DbErr>>>(
+    mut work: impl FnMut() -> F,
+) -> Result<T, StartError> {
+    let mut tries = 0;
+    loop {
+        match work().await {
+            Err(error) if tries < 20 && classify(&error) == ErrorClass::Race => {
+                tries += 1;
+                let pause = backoff(
+                    Duration::from_millis(5),
+                    Duration::from_millis(200),
+                    tries,
+                    true,
+                );
+                tokio::time::sleep(pause).await;
+            }
+            other => {
+                return other.map_err(|error| StartError::new(vec![ConfigError::Database(error)]));
+            }
+        }
+    }
+}
