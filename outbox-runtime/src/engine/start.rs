@@ -48,8 +48,9 @@ impl OutboxBuilder {
     }
 
     /// Makes consumers and their queues, and the queues of all events linked into
-    /// this binary, known to the database without delivering anything. Do it before producers are deployed: a consumer gets what is
-    /// committed after it was registered, the first of a queue gets everything.
+    /// this binary, known to the database without delivering anything. Do it
+    /// before producers are deployed: a consumer gets what is committed after it was
+    /// registered, the first of a queue gets everything.
     ///
     /// # Errors
     /// [`StartError`] with every problem there is.
