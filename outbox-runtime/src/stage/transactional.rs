@@ -29,7 +29,9 @@ const END_NESTED: &str = "RELEASE SAVEPOINT _sqlx_savepoint_1";
 /// Ends the transaction whatever is nested in it, and begins another, which is
 /// the one that sqlx then rolls back.
 const ABORT: &str = "ROLLBACK AND CHAIN";
-const ABORT_SQLITE: &str = "ROLLBACK; BEGIN";
+/// With the savepoint that sqlx may believe in: here it counts only what succeeds,
+/// and would give the pool a connection that is still in a transaction.
+const ABORT_SQLITE: &str = "ROLLBACK; BEGIN; SAVEPOINT _sqlx_savepoint_1";
 
 pub(crate) async fn work(
     consumer: &Consumer,
