@@ -5,6 +5,8 @@
 //! [`enqueue_batch`]; typed events ([`Event`]) do the same through the methods
 //! that `#[outbox_event]` generates.
 
+mod dead_letters;
+mod decode;
 mod dialect;
 mod engine;
 mod enqueue;
@@ -21,9 +23,17 @@ mod stage;
 mod state;
 mod stats;
 mod store;
+pub mod testing;
+mod text;
 mod tuning;
 mod wake;
 
+pub use dead_letters::{
+    ClaimedLetters, DeadLetterClaim, DeadLetterFilter, DeadLetterId, DeadLetterMessage,
+    DeadLetterNotice, DeadLetterScope, DeadLetterStatus, DeadLetters, LettersChanged, NotRequeued,
+    REQUEUED_FROM, RequeueRefusal, RequeueReport, Requeued, TypedDeadLetter, TypedDeadLetters,
+    Undecodable,
+};
 pub use engine::{
     ConfigError, Outbox, OutboxBuilder, OutboxHandle, OutboxTransaction, QueueBuilder, StartError,
     StopReport,
@@ -32,8 +42,9 @@ pub use enqueue::{enqueue, enqueue_batch};
 pub use error::{EnqueueError, EnqueueErrorKind};
 pub use event::Event;
 pub use handler::{
-    Batch, Ctx, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage,
-    TransactionalHandler, TransactionalMessageHandler,
+    Batch, Ctx, Extract, FromMessage, HandlerError, HandlerResult, LeasedHandler,
+    LeasedMessageHandler, Message, OutboxMessage, Outcome, State, StateType, TransactionalHandler,
+    TransactionalMessageHandler, typed,
 };
 pub use key::{EventKey, MAX_KEY_LEN};
 pub use message::{
@@ -42,7 +53,10 @@ pub use message::{
 pub use name::{InvalidName, MAX_NAME_LEN, is_valid_name};
 pub use partitions::{InvalidPartitions, Partitions};
 pub use queue::{Queue, QueueType, queue_id};
-pub use registry::{EventRegistration, events};
+pub use registry::{
+    ConsumerInfo, EventRegistration, HandlerOptions, HandlerRegistration, Mode, OutboxHandler,
+    Registry, events, registry,
+};
 
 pub use stats::{
     ConsumerStats, FailingMessage, OutboxStats, PartitionStats, QueueStats, UnregisteredMessages,

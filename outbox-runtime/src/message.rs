@@ -81,6 +81,11 @@ impl Headers {
         Self(serde_json::from_str(json).unwrap_or_default())
     }
 
+    /// As the database keeps them, whether or not they could be sent.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::Value::from_iter(self.iter()).to_string()
+    }
+
     /// As the database keeps them; `None` for no headers.
     pub(crate) fn encode(&self) -> Result<Option<String>, InvalidHeader> {
         if self.is_empty() {
@@ -101,7 +106,7 @@ impl Headers {
                 });
             }
         }
-        let json = serde_json::Value::from_iter(self.iter()).to_string();
+        let json = self.to_json();
         if json.len() > 16 * 1024 {
             return Err(InvalidHeader::TooLarge { size: json.len() });
         }

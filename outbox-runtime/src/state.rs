@@ -13,6 +13,10 @@ impl States {
         self.0.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
+    pub(crate) fn has(&self, id: TypeId) -> bool {
+        self.0.contains_key(&id)
+    }
+
     /// Adds a value while nothing is shared yet; says whether there was one.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
         Arc::get_mut(&mut self.0)

@@ -90,6 +90,9 @@ pub struct FailingMessage {
     pub due_in: Duration,
     /// Why the last attempt failed.
     pub reason: Option<String>,
+    /// Whether it is the first that is not done, so that its partition waits for it:
+    /// at once, or when the window is full if many keys run at a time.
+    pub blocking: bool,
 }
 
 /// Messages that no sequencer takes.
@@ -114,6 +117,7 @@ impl fmt::Debug for FailingMessage {
             .field("attempts", &self.attempts)
             .field("due_in", &self.due_in)
             .field("reason", &self.reason)
+            .field("blocking", &self.blocking)
             .finish_non_exhaustive()
     }
 }
@@ -192,6 +196,7 @@ fn failing(row: &FailureRow) -> FailingMessage {
         attempts: row.attempts.unsigned_abs(),
         due_in: duration(row.due_us),
         reason: row.reason.clone(),
+        blocking: row.blocking,
     }
 }
 

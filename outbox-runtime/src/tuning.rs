@@ -198,6 +198,9 @@ impl OutboxProfile {
     }
 }
 
+/// The longest pause that is kept; every engine can add it to its clock.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How long a claim of messages is valid.
@@ -278,9 +281,11 @@ impl RetryPolicy {
         problems
     }
 
-    /// The pause after so many failed attempts.
+    /// The pause after so many failed attempts, at most a year.
     pub(crate) fn delay(&self, attempts: u32) -> Duration {
-        backoff(self.base, self.max, attempts.saturating_sub(1), self.jitter)
+        let doublings = attempts.saturating_sub(1);
+        let max = self.max.min(LONGEST_DELAY);
+        backoff(self.base, max, doublings, self.jitter)
     }
 }
 
@@ -312,6 +317,13 @@ mod tests {
         });
         assert_eq!(delays, [1, 2, 4, 256, 300, 300, 300, 300, 300, 300]);
         backoff(Duration::MAX, Duration::MAX, u32::MAX, true);
+        let endless = RetryPolicy {
+            base: Duration::MAX,
+            max: Duration::MAX,
+            jitter: false,
+            ..RetryPolicy::default()
+        };
+        assert_eq!(endless.delay(1), LONGEST_DELAY);
     }
 
     #[test]

@@ -82,7 +82,8 @@ CREATE TABLE IF NOT EXISTS outbox_attempt (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Messages that could not succeed, with everything needed to try them again.
--- The index finds the next pending ones, in order, however many are settled.
+-- The first index finds the next pending ones, in order, however many are settled;
+-- the second those settled long ago. claimed_by names the claim until the deadline.
 CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     id BIGINT NOT NULL AUTO_INCREMENT,
     queue VARCHAR(128) NOT NULL,
@@ -100,8 +101,10 @@ CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     reason TEXT NOT NULL,
     status VARCHAR(16) NOT NULL,
     deadline DATETIME(6),
+    claimed_by VARCHAR(64),
     completed_at DATETIME(6),
     requeued_as BIGINT,
     PRIMARY KEY (id),
-    INDEX outbox_dead_letter_status (status, id)
+    INDEX outbox_dead_letter_status (status, id),
+    INDEX outbox_dead_letter_completed_at (completed_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

@@ -82,6 +82,7 @@ CREATE TABLE IF NOT EXISTS outbox_attempt (
 ) STRICT, WITHOUT ROWID;
 
 -- Messages that could not succeed, with everything needed to try them again.
+-- claimed_by names the claim of one that is being reprocessed, until its deadline.
 CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     queue TEXT NOT NULL,
@@ -99,9 +100,14 @@ CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     reason TEXT NOT NULL,
     status TEXT NOT NULL,
     deadline INTEGER,
+    claimed_by TEXT,
     completed_at INTEGER,
     requeued_as INTEGER
 ) STRICT;
 
 -- The next pending ones, in order, however many are settled.
 CREATE INDEX IF NOT EXISTS outbox_dead_letter_status ON outbox_dead_letter (status, id);
+
+-- Those settled long ago.
+CREATE INDEX IF NOT EXISTS outbox_dead_letter_completed_at ON outbox_dead_letter (completed_at)
+    WHERE completed_at IS NOT NULL;

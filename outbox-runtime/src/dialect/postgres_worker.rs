@@ -71,11 +71,13 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
 /// `l` locks the cursor if it is free or ours; a locked one is somebody's at work,
 /// and so is one that has changed since the statement began: what else is read
 /// here would be older than it, the failure record above all.
-/// `c` is the cursor after the acknowledgement. `f` is the failure record of
-/// the next message: while there is one, or after a claim that died
-/// (`claimed > processed`), one message is claimed, and charged as it is
-/// (`g`). `n` are the rows; none before the next attempt is due, none of a
-/// paused queue, none if `$8` is 0, which only acknowledges. `u` writes.
+/// `c` is the cursor after the acknowledgement. `m` are the records of attempts
+/// beyond it, `f` is that of the next message if it failed: while there is one, or
+/// after a claim that died (`claimed > processed`), one message is claimed, and
+/// charged as it is (`g`) unless its record says that it is done. `n` are the rows;
+/// none before the next attempt is due, none from a later one that failed on, none of
+/// a paused queue, none if `$8` is 0, which only acknowledges, and no suspect that
+/// `$11` refuses. `u` writes.
 ///
 /// `outermost` is false if `u` wrote inside a savepoint: its row then has another
 /// transaction id than the transaction.
@@ -83,7 +85,10 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
 /// The planner guesses a tenth of the partition for a LIMIT it cannot see and
 /// would read all bodies: the literal limit and the LATERAL with OFFSET keep it to
 /// looking rows up by key, whatever the statistics say.
-const CLAIM: &str = "\
+macro_rules! claim {
+    ($lock:literal) => {
+        concat!(
+            "\
     WITH l AS MATERIALIZED ( \
         SELECT processed_seq, claimed_seq, lease_epoch, \
             (lease_owner = $3 AND lease_epoch = $4) IS TRUE AS held, \
@@ -93,23 +98,31 @@ const CLAIM: &str = "\
             AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR lease_owner = $3) \
             AND lease_epoch = (SELECT s.lease_epoch FROM outbox_cursor s \
                 WHERE s.partition_id = $1 AND s.consumer = $2) \
-        FOR NO KEY UPDATE SKIP LOCKED \
+        ",
+            $lock,
+            " \
     ), c AS MATERIALIZED ( \
         SELECT held, lease_epoch, \
             CASE WHEN held THEN $5 ELSE processed_seq END AS processed, \
             CASE WHEN held THEN $6 ELSE claimed_seq END AS claimed \
         FROM l \
+    ), m AS MATERIALIZED ( \
+        SELECT a.seq, a.attempts, a.not_before FROM outbox_attempt a \
+        WHERE a.partition_id = $1 AND a.consumer = $2 AND a.seq > (SELECT processed FROM c) \
     ), f AS MATERIALIZED ( \
-        SELECT a.attempts, a.not_before > clock_timestamp() AS waiting, \
+        SELECT a.not_before > clock_timestamp() AS waiting, \
             (extract(epoch FROM a.not_before - clock_timestamp()) * 1000000)::bigint AS due_in \
-        FROM c JOIN outbox_attempt a \
-            ON a.partition_id = $1 AND a.consumer = $2 AND a.seq = c.processed + 1 \
+        FROM c JOIN m AS a ON a.seq = c.processed + 1 AND a.attempts > 0 \
     ), n AS MATERIALIZED ( \
         SELECT o.seq, o.id FROM ( \
         SELECT o.seq, o.id FROM outbox_outgoing o \
         WHERE EXISTS (SELECT FROM c) AND NOT EXISTS (SELECT FROM f WHERE waiting) \
             AND NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1 & -64::bigint AND paused) \
+            AND NOT EXISTS (SELECT FROM c WHERE c.claimed > c.processed \
+                AND ($11 = 2 OR ($11 = 1 AND EXISTS (SELECT FROM f)))) \
             AND o.partition_id = $1 AND o.seq > (SELECT processed FROM c) \
+            AND o.seq < (SELECT COALESCE(min(m.seq), 9223372036854775807) FROM m, c \
+                WHERE m.attempts > 0 AND m.seq > c.processed + 1) \
         ORDER BY o.seq LIMIT 10000 \
         ) AS o ORDER BY o.seq \
         LIMIT (SELECT CASE WHEN $8 > 0 AND (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
@@ -129,7 +142,8 @@ const CLAIM: &str = "\
     ), g AS ( \
         INSERT INTO outbox_attempt AS a (partition_id, consumer, seq, attempts, not_before) \
         SELECT $1, $2, n.seq, 1, clock_timestamp() FROM n, c \
-        WHERE c.claimed > c.processed OR EXISTS (SELECT FROM f) \
+        WHERE (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
+            AND NOT EXISTS (SELECT FROM m WHERE m.seq = n.seq AND m.attempts = 0) \
         ON CONFLICT (partition_id, consumer, seq) \
             DO UPDATE SET attempts = LEAST(a.attempts, 2147483646) + 1 \
         RETURNING attempts \
@@ -141,13 +155,23 @@ const CLAIM: &str = "\
     SELECT c.held, c.claimed > c.processed, c.claimed, (SELECT due_in FROM f), \
         (SELECT lease_epoch FROM u), (SELECT attempts FROM g), \
         n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
-        (SELECT outermost FROM u) \
+        (SELECT outermost FROM u), n.seq IN (SELECT m.seq FROM m WHERE m.attempts = 0) \
     FROM c LEFT JOIN n ON true LEFT JOIN LATERAL ( \
         SELECT event_type, key, payload, headers, target, \
             (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
         FROM outbox_body WHERE id = n.id OFFSET 0 \
     ) AS b ON true \
-    ORDER BY n.seq";
+    ORDER BY n.seq"
+        )
+    };
+}
+
+/// A first claim, which leaves a locked cursor to who has it.
+const CLAIM: &str = claim!("FOR NO KEY UPDATE SKIP LOCKED");
+/// One that acknowledges too, which waits. A claim of somebody else that began before
+/// ours locks the cursor before it finds that it is not free, and lets go at once:
+/// taking that for a lost lease would deliver again what is done.
+const ACK_AND_CLAIM: &str = claim!("FOR NO KEY UPDATE");
 
 pub(crate) async fn claim<C: ConnectionTrait>(
     conn: &C,
@@ -165,8 +189,10 @@ pub(crate) async fn claim<C: ConnectionTrait>(
         i64::from(request.limit).into(),
         request.asynchronous.into(),
         ack.is_some_and(|ack| ack.forget_attempts).into(),
+        (request.refuse as i64).into(),
     ];
-    let rows = query(conn, CLAIM, values).await?;
+    let sql = if ack.is_some() { ACK_AND_CLAIM } else { CLAIM };
+    let rows = query(conn, sql, values).await?;
     let Some(first) = rows.first() else {
         return Ok(Claimed::busy());
     };
@@ -185,7 +211,9 @@ pub(crate) async fn claim<C: ConnectionTrait>(
     };
     for row in &rows {
         if let Some(seq) = row.try_get_by_index::<Option<i64>>(6)? {
-            claimed.rows.push(RawRow::read(row, seq, 7)?);
+            let done = row.try_get_by_index(15)?;
+            let row = RawRow::read(row, seq, 7)?;
+            claimed.rows.push(RawRow { done, ..row });
         }
     }
     Ok(claimed)

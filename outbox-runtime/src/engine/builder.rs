@@ -1,12 +1,14 @@
 //! Describing an outbox, and checking the description as a whole.
 
+use super::discovery::Selection;
 use super::problem::ConfigError;
 use super::queue_builder::QueueBuilder;
+use crate::dead_letters::{DeadLetterNotice, Hook};
 use crate::name::check_name;
 use crate::partitions::Partitions;
 use crate::queue::Queue;
-use crate::registry::events;
-use crate::stage::processor::Handler;
+use crate::registry::Mode;
+use crate::stage::route::Handler;
 use crate::state::States;
 use crate::tuning::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
 use sea_orm::DatabaseConnection;
@@ -40,22 +42,46 @@ pub struct OutboxBuilder {
     pub(super) db: DatabaseConnection,
     pub(super) profile: OutboxProfile,
     pub(super) retention: Duration,
+    pub(super) dead_letter_retention: Option<Duration>,
+    pub(super) on_dead_letter: Hook,
     pub(super) asynchronous: bool,
     pub(super) notify: bool,
+    pub(super) handlers_per_queue: u32,
+    pub(super) transactions_per_queue: u32,
     pub(super) states: States,
     pub(super) consumers: Vec<ConsumerSpec>,
+    pub(super) selection: Selection,
     pub(super) problems: Vec<ConfigError>,
 }
 
+/// How many messages ahead of the cursor, unless a consumer says otherwise.
+pub(super) const WINDOW: u32 = 1_000;
+
+/// A consumer, as it is to run.
 pub(super) struct ConsumerSpec {
     pub(super) queue: Queue,
     pub(super) name: String,
-    pub(super) handler: Handler,
+    pub(super) mode: Mode,
     pub(super) lease: LeaseConfig,
+    pub(super) batch: Option<u32>,
+    /// How many keys of a partition at a time.
+    pub(super) concurrency: u32,
+    /// How many messages ahead of the cursor, if many keys run at a time.
+    pub(super) window: u32,
+    pub(super) from_earliest: bool,
+    pub(super) routes: Vec<RouteSpec>,
+}
+
+/// A handler of a consumer.
+pub(super) struct RouteSpec {
+    /// The types it takes; `None` for all.
+    pub(super) event_types: Option<BTreeSet<String>>,
+    pub(super) handler: Handler,
     pub(super) retry: RetryPolicy,
     pub(super) batch: Option<u32>,
-    pub(super) from_earliest: bool,
-    pub(super) event_types: Option<BTreeSet<String>>,
+    pub(super) timeout: Option<Duration>,
+    /// Its function, if it is made of one.
+    pub(super) name: Option<&'static str>,
 }
 
 impl OutboxBuilder {
@@ -64,10 +90,15 @@ impl OutboxBuilder {
             db,
             profile: OutboxProfile::default(),
             retention: Duration::ZERO,
+            dead_letter_retention: None,
+            on_dead_letter: Hook::default(),
             asynchronous: true,
             notify: false,
+            handlers_per_queue: 64,
+            transactions_per_queue: 4,
             states: States::default(),
             consumers: Vec::new(),
+            selection: Selection::default(),
             problems: Vec::new(),
         }
     }
@@ -102,7 +133,8 @@ impl OutboxBuilder {
         self
     }
 
-    /// Gives handlers a value, found by its type with [`Ctx::state`](crate::Ctx::state).
+    /// Gives handlers a value, found by its type: with [`State`](crate::State), or
+    /// with [`Ctx::state`](crate::Ctx::state).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         if self.states.insert(value) {
             let problem = format!("two states of type `{}`", std::any::type_name::<T>());
@@ -114,6 +146,30 @@ impl OutboxBuilder {
     /// Keeps delivered messages this long after they were enqueued.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// Deletes dead letters in the background that were resolved or discarded this
+    /// long ago. Without it they are kept for ever, or until
+    /// [`cleanup`](crate::DeadLetters::cleanup); pending ones always are.
+    pub fn dead_letter_retention(mut self, retention: Duration) -> Self {
+        self.dead_letter_retention = Some(retention);
+        self
+    }
+
+    /// Calls `hook` when a message of this process has gone to the dead letters,
+    /// after that is committed; for alerts. A second one replaces the first.
+    ///
+    /// The partition goes on when it returns, so it should be quick: send to a
+    /// channel or spawn a task for anything slow. A panic in it is logged. It is
+    /// called at most once for a letter, and not at all if the process dies or
+    /// loses its connection at that moment: the truth is in
+    /// [`dead_letters`](crate::Outbox::dead_letters).
+    pub fn on_dead_letter(
+        mut self,
+        hook: impl Fn(&DeadLetterNotice) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_dead_letter = Hook::new(hook);
         self
     }
 
@@ -133,6 +189,21 @@ impl OutboxBuilder {
     /// produces starts just this: a builder without queues.
     pub fn notify(mut self) -> Self {
         self.notify = true;
+        self
+    }
+
+    /// Sets how many leased handlers of one queue may run at once in this process,
+    /// its consumers together; 64 by default. A partition of a consumer runs one, or
+    /// as many as the consumer's `concurrency` says.
+    pub fn handlers_per_queue(mut self, handlers: u32) -> Self {
+        self.handlers_per_queue = handlers;
+        self
+    }
+
+    /// Sets how many transactions of handlers of one queue may be open at once in
+    /// this process, its consumers together; 4 by default. Each takes a connection.
+    pub fn transactions_per_queue(mut self, transactions: u32) -> Self {
+        self.transactions_per_queue = transactions;
         self
     }
 
@@ -167,13 +238,26 @@ impl OutboxBuilder {
         ] {
             add(format!("tuning of the {worker}"), tuning.problems());
         }
+        for (bound, value) in [
+            ("handlers_per_queue", self.handlers_per_queue),
+            ("transactions_per_queue", self.transactions_per_queue),
+        ] {
+            if value == 0 {
+                let nothing = "it is 0, so nothing would run; use at least 1";
+                add(bound.into(), vec![nothing.into()]);
+            }
+        }
         for (index, spec) in self.consumers.iter().enumerate() {
             let place = format!("consumer `{}` of queue `{}`", spec.name, spec.queue.name());
             add(place.clone(), spec.lease.problems());
-            add(place.clone(), spec.retry.problems());
+            for route in &spec.routes {
+                add(place.clone(), route.retry.problems());
+            }
             if spec.batch == Some(0) {
                 add(place.clone(), vec!["batch is 0, use at least 1".into()]);
             }
+            add(place.clone(), timeout_problems(spec));
+            add(place.clone(), concurrency_problems(spec));
             if let Err(error) = check_name("a consumer", &spec.name) {
                 add(place.clone(), vec![error.to_string()]);
             }
@@ -185,41 +269,42 @@ impl OutboxBuilder {
                 add(place, vec![twice.into()]);
             }
         }
-        for (queue, disagreement) in disagreements(&self.declarations()) {
-            add(format!("queue `{queue}`"), vec![disagreement]);
-        }
         self.problems.append(&mut problems);
-    }
-
-    /// Every queue that is named, with the place: by events linked into this binary
-    /// and by consumers.
-    fn declarations(&self) -> Vec<(Queue, String)> {
-        let events = events().map(|event| {
-            let place = format!("{} ({}:{})", event.rust_type, event.file, event.line);
-            (event.queue.clone(), place)
-        });
-        let consumers = self.consumers.iter().map(|spec| {
-            let place = format!("consumer `{}` of the builder", spec.name);
-            (spec.queue.clone(), place)
-        });
-        events.chain(consumers).collect()
     }
 }
 
-/// Queues that are declared with different numbers of partitions, and where.
-fn disagreements(declarations: &[(Queue, String)]) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for (index, (queue, place)) in declarations.iter().enumerate() {
-        let first = declarations[..index]
-            .iter()
-            .find(|(other, _)| other.name() == queue.name());
-        if let Some((other, elsewhere)) = first
-            && other.partitions() != queue.partitions()
-        {
-            let (a, b) = (other.partitions(), queue.partitions());
-            let text = format!("{a} partitions by {elsewhere}, {b} by {place}");
-            found.push((queue.name().to_owned(), text));
-        }
+/// Keys at a time mean something where messages are handled one by one, outside of
+/// transactions.
+fn concurrency_problems(spec: &ConsumerSpec) -> Vec<String> {
+    let mut problems = Vec::new();
+    if spec.concurrency == 0 {
+        problems.push("concurrency is 0, use at least 1".into());
     }
-    found
+    if spec.window == 0 {
+        problems.push("the window is 0, use at least 1".into());
+    }
+    let single = |route: &RouteSpec| matches!(route.handler, Handler::LeasedEach(_));
+    if spec.concurrency > 1 && !spec.routes.iter().all(single) {
+        problems.push(
+            "concurrency means nothing for transactional handlers and for handlers of batches; \
+             give those another consumer"
+                .into(),
+        );
+    }
+    problems
+}
+
+/// A timeout that the lease would not let happen is a mistake.
+fn timeout_problems(spec: &ConsumerSpec) -> Vec<String> {
+    let most = spec.lease.duration.saturating_sub(spec.lease.headroom);
+    let timeouts = spec.routes.iter().filter_map(|route| route.timeout);
+    timeouts
+        .filter(|timeout| timeout.is_zero() || *timeout > most)
+        .map(|timeout| {
+            format!(
+                "the timeout ({timeout:?}) must be above 0 and at most the lease less its headroom \
+                 ({most:?})"
+            )
+        })
+        .collect()
 }

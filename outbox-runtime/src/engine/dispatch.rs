@@ -1,6 +1,7 @@
 //! A task per partition that has work, none for one that has not.
 
 use crate::dialect::{ErrorClass, classify};
+use crate::stage::concurrent::{self, Signals};
 use crate::stage::processor::{Consumer, Next, PartitionState, turn};
 use crate::tuning::backoff;
 use futures_util::FutureExt;
@@ -8,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 const IDLE: u8 = 0;
@@ -23,9 +24,6 @@ const BUSY_TRIES: u32 = 4;
 pub(crate) struct Dispatcher {
     pub(crate) consumer: Consumer,
     slots: Vec<Slot>,
-    /// Bounds the transactions of handlers of this consumer's queue; leased handlers
-    /// hold no connection and are bounded by the partitions.
-    permits: Arc<Semaphore>,
     tasks: TaskTracker,
     /// Told when something was acknowledged: there may be rows to delete.
     progress: Arc<Notify>,
@@ -33,6 +31,8 @@ pub(crate) struct Dispatcher {
 
 struct Slot {
     phase: AtomicU8,
+    /// For who works on it for long.
+    woken: Notify,
     state: Mutex<Option<PartitionState>>,
 }
 
@@ -40,20 +40,19 @@ impl Dispatcher {
     pub(crate) fn new(
         consumer: Consumer,
         partitions: u32,
-        permits: Arc<Semaphore>,
         tasks: TaskTracker,
         progress: Arc<Notify>,
     ) -> Arc<Self> {
         let slots = (0..partitions)
             .map(|_| Slot {
                 phase: AtomicU8::new(IDLE),
+                woken: Notify::new(),
                 state: Mutex::default(),
             })
             .collect();
         Arc::new(Self {
             consumer,
             slots,
-            permits,
             tasks,
             progress,
         })
@@ -72,6 +71,7 @@ impl Dispatcher {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |phase| {
                 Some(if phase == IDLE { RUNNING } else { AGAIN })
             });
+        slot.woken.notify_one();
         if before == Ok(IDLE) {
             let dispatcher = self.clone();
             self.tasks
@@ -141,12 +141,20 @@ impl Dispatcher {
     /// A turn that survives everything; an error is the least pause before the next.
     async fn one_turn(&self, partition: u32, state: &mut PartitionState) -> Result<Next, Duration> {
         let consumer = &self.consumer;
-        let _permit = if consumer.handler.is_transactional() {
-            Some(self.permits.acquire().await)
-        } else {
-            None
+        let slot = &self.slots[partition as usize];
+        let work = async {
+            if consumer.concurrency > 1 {
+                let signals = Signals {
+                    woken: &slot.woken,
+                    progress: &self.progress,
+                };
+                return concurrent::turn(consumer, partition, signals).await;
+            }
+            // Before the claim: no lease runs out while it waits here.
+            let _permit = consumer.permits.acquire().await;
+            turn(consumer, partition, state).await
         };
-        let turned = AssertUnwindSafe(turn(consumer, partition, state)).catch_unwind();
+        let turned = AssertUnwindSafe(work).catch_unwind();
         match turned.await {
             Ok(Ok(next)) => Ok(next),
             Ok(Err(error)) => {

@@ -1,6 +1,7 @@
 //! What a running outbox offers, and how it is stopped.
 
 use super::supervisor::{QueueRuntime, Shared};
+use crate::dead_letters::DeadLetters;
 use crate::dialect::{Dialect, handler_transaction_options};
 use crate::engine::builder::OutboxBuilder;
 use crate::stats::OutboxStats;
@@ -133,6 +134,12 @@ impl Outbox {
     /// If the database cannot be read.
     pub async fn stats(&self) -> Result<OutboxStats, DbErr> {
         crate::stats::read(&self.shared.db).await
+    }
+
+    /// The messages that could not succeed, all queues together.
+    #[must_use]
+    pub fn dead_letters(&self) -> DeadLetters {
+        DeadLetters::new(self.shared.db.clone())
     }
 
     fn runtime(&self, queue: &str) -> Option<&QueueRuntime> {

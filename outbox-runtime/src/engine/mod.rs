@@ -1,11 +1,13 @@
 //! Wiring: what runs, when it runs again, and how it stops.
 
 mod builder;
+mod discovery;
 mod dispatch;
 mod handle;
 mod notify;
 mod problem;
 mod queue_builder;
+mod retention;
 mod sqlite;
 mod start;
 mod supervisor;

@@ -81,7 +81,7 @@ impl ConfigError {
         Self::ModeMismatch {
             queue: spec.queue.name().to_owned(),
             consumer: spec.name.clone(),
-            expected: spec.handler.mode().to_owned(),
+            expected: spec.mode.to_string(),
             found: mode.found,
         }
     }

@@ -1,14 +1,15 @@
 //! One consumer of a queue, being described.
 
-use super::builder::{ConsumerSpec, OutboxBuilder};
+use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec, WINDOW};
 use crate::handler::{
     LeasedHandler, LeasedMessageHandler, TransactionalHandler, TransactionalMessageHandler,
 };
 use crate::queue::Queue;
-use crate::stage::processor::Handler;
+use crate::stage::route::Handler;
 use crate::tuning::{LeaseConfig, RetryPolicy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A consumer of a queue in the making; the handler completes it.
 #[must_use = "give it a handler"]
@@ -19,6 +20,9 @@ pub struct QueueBuilder {
     lease: LeaseConfig,
     retry: RetryPolicy,
     batch: Option<u32>,
+    timeout: Option<Duration>,
+    concurrency: u32,
+    window: u32,
     from_earliest: bool,
     event_types: Option<BTreeSet<String>>,
 }
@@ -33,6 +37,9 @@ impl QueueBuilder {
             lease: LeaseConfig::default(),
             retry: RetryPolicy::default(),
             batch: None,
+            timeout: None,
+            concurrency: 1,
+            window: WINDOW,
             from_earliest: false,
             event_types: None,
         }
@@ -60,6 +67,43 @@ impl QueueBuilder {
     /// Sets how many messages it takes at once, instead of the profile's number.
     pub fn batch(mut self, messages: u32) -> Self {
         self.batch = Some(messages);
+        self
+    }
+
+    /// Gives each message so long, or each call of a handler of batches. Then its
+    /// token is cancelled, a quarter of a second later it is dropped, and the attempt
+    /// counts as failed; in transactional mode the transaction is rolled back. It
+    /// cannot be longer than the lease less its headroom, which is the limit without it
+    /// and for all messages of a batch together. What a handler that
+    /// blocks its thread does cannot be cut short.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Works on up to so many keys of a partition at a time, each key in order; for
+    /// leased handlers of single messages. A message that fails holds up its key only,
+    /// until the partition is a [`window`](Self::window) of messages ahead of it.
+    ///
+    /// What is done ahead of a message that is not is remembered while this process
+    /// holds the lease, and written down when it stops or pauses: it does not come again.
+    /// After a crash or a lost lease it does, up to a window of messages of each
+    /// partition: handlers must bear to see a message twice. Then these messages are
+    /// tried one at a time, each counted before, to find one that kills its process.
+    ///
+    /// The lease is renewed while there is work, so each message has a lease's time of its
+    /// own; who loses it is cancelled. No more than about 16 MiB of payloads are held for
+    /// a partition, and no more handlers run at once than
+    /// [`handlers_per_queue`](OutboxBuilder::handlers_per_queue) allows.
+    pub fn concurrency(mut self, keys: u32) -> Self {
+        self.concurrency = keys;
+        self
+    }
+
+    /// Sets how many messages ahead of the first that is not done a partition goes,
+    /// if it has several keys at a time; 1,000 by default.
+    pub fn window(mut self, messages: u32) -> Self {
+        self.window = messages;
         self
     }
 
@@ -107,12 +151,20 @@ impl QueueBuilder {
             self.builder.consumers.push(ConsumerSpec {
                 queue,
                 name: self.consumer,
-                handler,
+                mode: handler.mode(),
                 lease: self.lease,
-                retry: self.retry,
                 batch: self.batch,
+                concurrency: self.concurrency,
+                window: self.window,
                 from_earliest: self.from_earliest,
-                event_types: self.event_types,
+                routes: vec![RouteSpec {
+                    event_types: self.event_types,
+                    handler,
+                    retry: self.retry,
+                    batch: self.batch,
+                    timeout: self.timeout,
+                    name: None,
+                }],
             });
         }
         self.builder

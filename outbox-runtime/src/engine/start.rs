@@ -5,18 +5,21 @@ use super::dispatch::Dispatcher;
 use super::handle::{Outbox, OutboxHandle};
 use super::notify;
 use super::problem::{ConfigError, StartError};
+use super::retention::run_retention;
 use super::sqlite::sqlite_advice;
 use super::supervisor::{QueueRuntime, Shared, run_reconciler, run_sequencer, run_vacuum};
 use super::watch::run_watch;
 use crate::dialect::{ErrorClass, classify};
 use crate::queue::Queue;
-use crate::registry::events;
+use crate::registry::{Mode, events};
 use crate::stage::guard::Stop;
 use crate::stage::processor::Consumer;
+use crate::stage::route::{Route, Routes};
 use crate::store::registration::{self, NewConsumer};
 use crate::tuning::backoff;
 use crate::wake;
 use sea_orm::DbErr;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -26,8 +29,6 @@ use uuid::Uuid;
 
 /// Connections our own short statements may use at once, in the whole process.
 const STATEMENT_CONNECTIONS: usize = 4;
-/// Transactions of handlers that may be open at once, per queue.
-const TRANSACTIONS_PER_QUEUE: usize = 4;
 
 impl OutboxBuilder {
     /// Checks everything, makes queues and consumers known to the database, and
@@ -36,6 +37,7 @@ impl OutboxBuilder {
     /// # Errors
     /// [`StartError`] with every problem there is.
     pub async fn start(mut self) -> Result<OutboxHandle, StartError> {
+        self.discover();
         self.check();
         if !self.problems.is_empty() {
             return Err(StartError::new(self.problems));
@@ -55,6 +57,8 @@ impl OutboxBuilder {
     /// # Errors
     /// [`StartError`] with every problem there is.
     pub async fn register(mut self) -> Result<(), StartError> {
+        self.selection.states_are_given_later();
+        self.discover();
         self.check();
         if !self.problems.is_empty() {
             return Err(StartError::new(self.problems));
@@ -86,10 +90,10 @@ impl OutboxBuilder {
                     continue;
                 }
             }
-            let types = registration::registered_types(spec.event_types.as_ref());
+            let types = registration::registered_types(spec.event_types().as_ref());
             let consumer = NewConsumer {
                 name: &spec.name,
-                mode: spec.handler.mode(),
+                mode: spec.mode.as_str(),
                 event_types: &types,
                 from_earliest: spec.from_earliest,
             };
@@ -106,10 +110,12 @@ impl OutboxBuilder {
         let stop = Stop::default();
         let tasks = TaskTracker::new();
         let statements = Arc::new(Semaphore::new(STATEMENT_CONNECTIONS));
+        let solitude = Arc::new(Semaphore::new(1));
         let progress = Arc::default();
         let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
         let mut queues: Vec<QueueRuntime> = Vec::new();
         let known: Vec<(String, String)> = known_types(&self.consumers);
+        log_queues(&self.consumers);
         for spec in self.consumers {
             let running = queues.iter().position(|q| q.queue == spec.queue);
             let index = running.unwrap_or_else(|| {
@@ -119,7 +125,8 @@ impl OutboxBuilder {
                     queue: spec.queue.clone(),
                     signal,
                     paused: Arc::new(AtomicBool::new(false)),
-                    transactions: Arc::new(Semaphore::new(TRANSACTIONS_PER_QUEUE)),
+                    handlers: permits(self.handlers_per_queue),
+                    transactions: permits(self.transactions_per_queue),
                     dispatchers: Vec::new(),
                 });
                 queues.len() - 1
@@ -127,45 +134,62 @@ impl OutboxBuilder {
             let runtime = &mut queues[index];
             let mut tuning = self.profile.processor.clone();
             tuning.batch_size = spec.batch.unwrap_or(tuning.batch_size);
+            let mut routes = Routes::default();
+            let retry = spec.routes.first().map(|route| route.retry);
+            for route in spec.routes {
+                routes.add(
+                    route.event_types.as_ref(),
+                    Route {
+                        handler: route.handler,
+                        retry: route.retry,
+                        batch: route.batch,
+                        timeout: route.timeout,
+                    },
+                );
+            }
+            let permits = if spec.mode == Mode::Transactional {
+                runtime.transactions.clone()
+            } else {
+                runtime.handlers.clone()
+            };
             let consumer = Consumer {
                 db: self.db.clone(),
                 queue: spec.queue.name().into(),
                 queue_id: spec.queue.id(),
                 name: spec.name,
                 owner: owner.clone(),
-                handler: spec.handler,
+                mode: spec.mode,
+                event_types: routes.event_types(),
+                routes: Arc::new(routes),
+                concurrency: spec.concurrency,
+                window: spec.window,
                 known_types: known
                     .iter()
                     .filter(|(queue, _)| queue == spec.queue.name())
                     .map(|(_, event_type)| event_type.clone())
                     .collect(),
-                event_types: spec.event_types,
                 states: self.states.clone(),
                 tuning,
                 lease: spec.lease,
-                retry: spec.retry,
+                retry: retry.unwrap_or_default(),
+                on_dead_letter: self.on_dead_letter.clone(),
                 asynchronous: self.asynchronous,
                 stop: stop.clone(),
                 paused: runtime.paused.clone(),
                 statements: statements.clone(),
+                permits,
+                solitude: solitude.clone(),
             };
-            tracing::info!(
-                queue = spec.queue.name(),
-                partitions = spec.queue.partitions().count(),
-                consumer = consumer.name,
-                mode = consumer.handler.mode(),
-                "outbox starts to deliver"
-            );
             runtime.dispatchers.push(Dispatcher::new(
                 consumer,
                 spec.queue.partitions().count(),
-                runtime.transactions.clone(),
                 tasks.clone(),
                 Arc::clone(&progress),
             ));
         }
         let shared = Arc::new(Shared {
             db: self.db,
+            owner,
             profile: self.profile,
             retention: self.retention,
             asynchronous: self.asynchronous,
@@ -182,6 +206,9 @@ impl OutboxBuilder {
             tasks.spawn(run_vacuum(shared.clone()));
             tasks.spawn(run_watch(shared.clone()));
         }
+        if let Some(retention) = self.dead_letter_retention {
+            tasks.spawn(run_retention(shared.clone(), retention));
+        }
         if self.notify {
             notify::spawn(&shared, &tasks);
         }
@@ -189,16 +216,42 @@ impl OutboxBuilder {
     }
 }
 
+/// One line for each queue: what is going to run here.
+fn log_queues(consumers: &[ConsumerSpec]) {
+    let mut queues: BTreeMap<&str, (u32, Vec<String>)> = BTreeMap::new();
+    for spec in consumers {
+        let partitions = spec.queue.partitions().count();
+        let (_, lines) = queues
+            .entry(spec.queue.name())
+            .or_insert((partitions, Vec::new()));
+        let handlers: Vec<_> = spec.routes.iter().filter_map(|route| route.name).collect();
+        lines.push(match handlers.as_slice() {
+            [] => format!("{} ({})", spec.name, spec.mode),
+            names => format!("{} ({}: {})", spec.name, spec.mode, names.join(", ")),
+        });
+    }
+    for (queue, (partitions, consumers)) in queues {
+        let consumers = consumers.join("; ");
+        tracing::info!(queue, partitions, consumers, "outbox starts to deliver");
+    }
+}
+
+fn permits(count: u32) -> Arc<Semaphore> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)))
+}
+
 /// Queue and event type of everything this binary knows: events linked into it
 /// and types that consumers here take.
 fn known_types(consumers: &[ConsumerSpec]) -> Vec<(String, String)> {
     let events = events().flat_map(|event| {
-        let names = event.aliases.iter().copied().chain([event.name]);
-        names.map(|name| (event.queue.name().to_owned(), name.to_owned()))
+        event
+            .names()
+            .map(|name| (event.queue.name().to_owned(), name.to_owned()))
     });
     let taken = consumers.iter().flat_map(|spec| {
-        let types = spec.event_types.iter().flatten();
-        types.map(|name| (spec.queue.name().to_owned(), name.clone()))
+        let types = spec.event_types().unwrap_or_default().into_iter();
+        types.map(|name| (spec.queue.name().to_owned(), name))
     });
     events.chain(taken).collect()
 }

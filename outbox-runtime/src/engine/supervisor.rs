@@ -29,6 +29,8 @@ const SAY_SEEN_EVERY: Duration = Duration::from_secs(15);
 /// What the loops share.
 pub(crate) struct Shared {
     pub(crate) db: DatabaseConnection,
+    /// Whose leases are ours.
+    pub(crate) owner: Arc<str>,
     pub(crate) profile: OutboxProfile,
     pub(crate) retention: Duration,
     pub(crate) asynchronous: bool,
@@ -43,7 +45,9 @@ pub(crate) struct QueueRuntime {
     pub(crate) queue: Queue,
     pub(crate) signal: Arc<QueueSignal>,
     pub(crate) paused: Arc<AtomicBool>,
-    /// Bounds the transactions of handlers, so that a slow queue cannot take
+    /// Bounds its leased handlers running at once.
+    pub(crate) handlers: Arc<Semaphore>,
+    /// Bounds the transactions of its handlers, so that a slow queue cannot take
     /// every connection.
     pub(crate) transactions: Arc<Semaphore>,
     pub(crate) dispatchers: Vec<Arc<Dispatcher>>,
@@ -164,7 +168,7 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
                 .await;
             seen_at = Some(Instant::now());
         }
-        let pass = waiting(&shared.db, &ids);
+        let pass = waiting(&shared.db, &ids, &shared.owner);
         let Some(found) = shared
             .pass("the reconciler", tuning, &mut failures, pass)
             .await

@@ -4,9 +4,13 @@ use super::OutboxMessage;
 
 /// Messages of one partition, in order, and how far the handler is.
 ///
+/// A handler made by hand sees [`OutboxMessage`]s; one made of a function sees what
+/// it asks for: `Batch<'_, OrderCreated>` or, with their metadata,
+/// `Batch<'_, Message<OrderCreated>>`.
+///
 /// ```
 /// # fn ship(_: &outbox_runtime::OutboxMessage) -> Result<(), String> { Ok(()) }
-/// # fn walk(batch: &mut outbox_runtime::Batch) {
+/// # fn walk(batch: &mut outbox_runtime::Batch<'_>) {
 /// while let Some(message) = batch.next_msg() {
 ///     match ship(message) {
 ///         Ok(()) => batch.ack(),
@@ -15,37 +19,100 @@ use super::OutboxMessage;
 /// }
 /// # }
 /// ```
-pub struct Batch {
-    messages: Vec<OutboxMessage>,
+pub struct Batch<'a, M = OutboxMessage> {
+    messages: Vec<M>,
+    /// Where in the claim this batch begins.
+    base: usize,
+    progress: &'a mut Progress,
+}
+
+/// How far the messages of a claim are; it outlives a handler that is dropped.
+#[derive(Default)]
+pub(crate) struct Progress {
     /// What was handed out.
     shown: usize,
     /// What is settled; never beyond `shown`, so acknowledging too much does nothing.
     settled: usize,
     rejected: Vec<(usize, String)>,
+    /// How many messages the last handler got as a whole, so that its failure says
+    /// nothing of any one of them.
+    undivided: usize,
 }
 
-impl Batch {
-    pub(crate) fn new(messages: Vec<OutboxMessage>) -> Self {
-        Self {
+impl Progress {
+    /// Whether a failure may be that of any of several messages.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.undivided > 1
+    }
+
+    pub(crate) fn settled(&self) -> usize {
+        self.settled
+    }
+
+    pub(crate) fn take_rejected(&mut self) -> Vec<(usize, String)> {
+        std::mem::take(&mut self.rejected)
+    }
+
+    /// Forgets that a message was rejected, and what came after it: in a
+    /// transaction it must not be there when the others take effect.
+    pub(crate) fn back_to_rejected(&mut self) -> Option<String> {
+        let (index, reason) = self.take_rejected().into_iter().next()?;
+        self.back_to(index);
+        Some(reason)
+    }
+
+    /// Forgets what is settled beyond the first `settled` messages.
+    pub(crate) fn back_to(&mut self, settled: usize) {
+        self.settled = settled.min(self.settled);
+        self.rejected.retain(|(index, _)| *index < settled);
+    }
+
+    /// The next messages, to be handed to a handler: those taken and not settled
+    /// by the one before are among them.
+    pub(crate) fn batch<M>(&mut self, messages: Vec<M>) -> Batch<'_, M> {
+        self.shown = self.settled;
+        self.undivided = 0;
+        Batch {
             messages,
-            shown: 0,
-            settled: 0,
-            rejected: Vec::new(),
+            base: self.settled,
+            progress: self,
         }
+    }
+}
+
+impl<M> Batch<'_, M> {
+    /// The same place, with the messages in another form.
+    pub(crate) fn of<N>(&mut self, messages: Vec<N>) -> Batch<'_, N> {
+        self.progress.batch(messages)
+    }
+
+    /// Hands out all messages at once.
+    #[doc(hidden)]
+    pub fn take_all(&mut self) -> Vec<M> {
+        let messages = std::mem::take(&mut self.messages);
+        self.progress.shown = self.base + messages.len();
+        self.progress.undivided = messages.len();
+        messages
+    }
+
+    /// The messages, whether they were handed out or not.
+    pub(crate) fn messages(&self) -> &[M] {
+        &self.messages
     }
 
     /// The next message, `None` at the end.
-    pub fn next_msg(&mut self) -> Option<&OutboxMessage> {
-        let message = self.messages.get(self.shown)?;
-        self.shown += 1;
+    pub fn next_msg(&mut self) -> Option<&M> {
+        let message = self.messages.get(self.progress.shown - self.base)?;
+        self.progress.shown += 1;
         Some(message)
     }
 
     /// The next `n` messages, fewer at the end.
-    pub fn next_chunk(&mut self, n: usize) -> &[OutboxMessage] {
-        let start = self.shown;
-        self.shown = start.saturating_add(n).min(self.messages.len());
-        &self.messages[start..self.shown]
+    pub fn next_chunk(&mut self, n: usize) -> &[M] {
+        let start = self.progress.shown - self.base;
+        let end = start.saturating_add(n).min(self.messages.len());
+        self.progress.shown = self.base + end;
+        &self.messages[start..end]
     }
 
     /// Acknowledges the oldest message that was handed out and is not settled.
@@ -56,28 +123,30 @@ impl Batch {
     /// Acknowledges the `n` oldest messages that were handed out and are not
     /// settled. More than there are are not counted.
     pub fn ack_chunk(&mut self, n: usize) {
-        self.settled = self.settled.saturating_add(n).min(self.shown);
+        let progress = &mut *self.progress;
+        progress.settled = progress.settled.saturating_add(n).min(progress.shown);
     }
 
     /// Sends the oldest message that was handed out and is not settled to the
     /// dead letters.
     pub fn reject(&mut self, reason: impl Into<String>) {
-        if self.settled < self.shown {
-            self.rejected.push((self.settled, reason.into()));
-            self.settled += 1;
+        let progress = &mut *self.progress;
+        if progress.settled < progress.shown {
+            progress.rejected.push((progress.settled, reason.into()));
+            progress.settled += 1;
         }
     }
 
     /// How many messages have not been handed out yet.
     #[must_use]
     pub fn remaining(&self) -> usize {
-        self.messages.len() - self.shown
+        self.messages.len() - (self.progress.shown - self.base)
     }
 
     /// How many messages are settled.
     #[must_use]
     pub fn processed(&self) -> usize {
-        self.settled
+        self.progress.settled - self.base
     }
 
     /// How many messages the batch has.
@@ -94,11 +163,7 @@ impl Batch {
 
     /// Acknowledges everything that was handed out.
     pub(crate) fn ack_shown(&mut self) {
-        self.settled = self.shown;
-    }
-
-    pub(crate) fn take_rejected(&mut self) -> Vec<(usize, String)> {
-        std::mem::take(&mut self.rejected)
+        self.progress.settled = self.progress.shown;
     }
 }
 
@@ -106,24 +171,36 @@ impl Batch {
 mod tests {
     use super::*;
 
-    fn batch(len: usize) -> Batch {
-        Batch::new((0..len).map(|_| OutboxMessage::for_tests()).collect())
-    }
-
     #[test]
     fn acknowledging_too_much_counts_only_what_was_handed_out() {
-        let mut batch = batch(5);
+        let mut progress = Progress::default();
+        let mut batch = progress.batch(vec!['a', 'b', 'c', 'd', 'e']);
         batch.ack();
         assert_eq!(batch.processed(), 0);
-        assert_eq!(batch.next_chunk(3).len(), 3);
+        assert_eq!(batch.next_chunk(3), ['a', 'b', 'c']);
         batch.ack_chunk(usize::MAX);
         assert_eq!((batch.processed(), batch.remaining()), (3, 2));
-        assert_eq!(batch.next_chunk(usize::MAX).len(), 2);
+        assert_eq!(batch.next_chunk(usize::MAX), ['d', 'e']);
         batch.reject("no");
         batch.ack();
         batch.reject("nothing left");
         assert_eq!((batch.processed(), batch.len()), (5, 5));
-        assert_eq!(batch.take_rejected(), [(3, "no".to_owned())]);
         assert!(batch.next_msg().is_none());
+        assert_eq!(progress.take_rejected(), [(3, "no".to_owned())]);
+    }
+
+    #[test]
+    fn the_next_batch_begins_with_what_was_not_settled() {
+        let mut progress = Progress::default();
+        let mut batch = progress.batch(vec!['a', 'b', 'c']);
+        batch.next_chunk(2);
+        batch.ack();
+        let mut batch = progress.batch(vec!['b', 'c']);
+        assert_eq!((batch.processed(), batch.remaining()), (0, 2));
+        assert_eq!(batch.next_msg(), Some(&'b'));
+        batch.reject("no");
+        assert_eq!(batch.of(vec![3]).next_msg(), Some(&3));
+        assert_eq!(progress.back_to_rejected().as_deref(), Some("no"));
+        assert_eq!(progress.settled(), 1);
     }
 }

@@ -1,12 +1,10 @@
 //! What a handler is given.
 
 use crate::message::{Headers, OutboxMessageId};
-use crate::state::States;
 use crate::store::cursor::{RawBody, RawRow};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
-use tokio_util::sync::CancellationToken;
+use std::time::{Duration, SystemTime};
 
 /// A message as a handler sees it.
 #[derive(Clone)]
@@ -52,6 +50,14 @@ impl OutboxMessage {
                     .unwrap_or_default(),
                 enqueued_at: SystemTime::UNIX_EPOCH + since_1970,
             }),
+        }
+    }
+
+    /// The same message in another attempt.
+    pub(crate) fn with_attempts(&self, attempts: u32) -> Self {
+        Self {
+            attempts,
+            ..self.clone()
         }
     }
 
@@ -115,24 +121,6 @@ impl OutboxMessage {
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
-
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Self {
-        let body = RawBody {
-            event_type: "t".into(),
-            key: Vec::new(),
-            payload: Vec::new(),
-            headers: None,
-            target: None,
-            enqueued_us: 0,
-        };
-        let row = RawRow {
-            seq: 1,
-            id: 1,
-            body: None,
-        };
-        Self::new(&"q".into(), 0, &row, body, 0)
-    }
 }
 
 /// Keys and payloads may be secrets: they are not shown.
@@ -145,52 +133,6 @@ impl fmt::Debug for OutboxMessage {
             .field("id", &self.id.get())
             .field("event_type", &self.body.event_type)
             .field("attempts", &self.attempts)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What a handler may want to know beside the message.
-#[derive(Clone)]
-pub struct Ctx {
-    cancellation: CancellationToken,
-    deadline: Instant,
-    states: States,
-}
-
-impl Ctx {
-    pub(crate) fn new(cancellation: CancellationToken, deadline: Instant, states: States) -> Self {
-        Self {
-            cancellation,
-            deadline,
-            states,
-        }
-    }
-
-    /// The value of this type that was given to the builder with
-    /// [`state`](crate::OutboxBuilder::state).
-    #[must_use]
-    pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.states.get()
-    }
-
-    /// Fires when the process stops and when the lease is nearly over. The
-    /// handler is dropped a little later.
-    #[must_use]
-    pub fn cancellation(&self) -> &CancellationToken {
-        &self.cancellation
-    }
-
-    /// How long until the token fires because the lease is nearly over.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
-}
-
-impl fmt::Debug for Ctx {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ctx")
-            .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
 }

@@ -1,10 +1,21 @@
-//! What a handler is: four traits, by mode and by one message or a batch.
+//! What a handler is: four traits, by mode and by one message or a batch; and how
+//! functions become handlers.
 
 mod batch;
+mod context;
+mod extract;
 mod message;
+mod outcome;
+#[doc(hidden)]
+pub mod typed;
 
 pub use batch::Batch;
-pub use message::{Ctx, OutboxMessage};
+pub(crate) use batch::Progress;
+pub use context::Ctx;
+pub use extract::{Extract, State, StateType};
+pub use message::OutboxMessage;
+pub use outcome::{HandlerError, Outcome};
+pub use typed::{FromMessage, Message};
 
 use sea_orm::DatabaseTransaction;
 use std::fmt;
@@ -36,6 +47,17 @@ pub enum HandlerResult {
 }
 
 impl HandlerResult {
+    /// Why it is no success.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Success => None,
+            Self::Retry { reason } | Self::RetryAfter { reason, .. } | Self::Reject { reason } => {
+                Some(reason)
+            }
+        }
+    }
+
     /// Try again after the policy's backoff.
     pub fn retry(reason: impl fmt::Display) -> Self {
         Self::Retry {
@@ -74,7 +96,7 @@ pub trait LeasedHandler: Send + Sync + 'static {
     /// returned; a failure is that of the first message that was not. Success
     /// without any acknowledgement means every message that was handed out; what
     /// was not comes again.
-    async fn handle(&self, batch: &mut Batch, ctx: &Ctx) -> HandlerResult;
+    async fn handle(&self, batch: &mut Batch<'_>, ctx: &Ctx) -> HandlerResult;
 }
 
 /// Exactly once with the database, one message at a time.
@@ -100,11 +122,14 @@ pub trait TransactionalMessageHandler: Send + Sync + 'static {
 #[async_trait::async_trait]
 pub trait TransactionalHandler: Send + Sync + 'static {
     /// Handles a batch inside the transaction that also acknowledges it. On a
-    /// failure everything is rolled back and tried again one message at a time.
+    /// failure, that of the first message that was not acknowledged, everything is
+    /// rolled back, what was acknowledged is handled and committed again, and the
+    /// next message alone. Success without any acknowledgement means every message
+    /// that was handed out.
     async fn handle(
         &self,
         tx: &DatabaseTransaction,
-        messages: &[OutboxMessage],
+        batch: &mut Batch<'_>,
         ctx: &Ctx,
     ) -> HandlerResult;
 }

@@ -1,7 +1,7 @@
 //! Runs a handler no longer than it may: until its lease is nearly over or the
 //! process stops; a panic is an outcome.
 
-use crate::handler::{Ctx, HandlerResult};
+use crate::handler::{Ctx, HandlerResult, OutboxMessage};
 use crate::state::States;
 use crate::tuning::LeaseConfig;
 use futures_util::FutureExt;
@@ -65,8 +65,14 @@ impl LeaseClock {
     }
 
     /// When the handler is dropped.
-    fn drop_at(&self) -> Instant {
+    pub(crate) fn drop_at(&self) -> Instant {
         self.cancel_at() + self.lease.headroom / 2
+    }
+
+    /// When a lease that is kept is renewed: well before it makes anybody stop.
+    pub(crate) fn renew_at(&self) -> Instant {
+        let (duration, headroom) = (self.lease.duration, self.lease.headroom);
+        self.claimed_at + (duration / 3).min((duration - headroom) / 2)
     }
 
     /// When the lease is over.
@@ -80,16 +86,38 @@ impl LeaseClock {
     }
 }
 
-/// Runs what `handler` makes of a context.
+/// What handlers of a claim have in common.
+pub(crate) struct Running {
+    token: CancellationToken,
+    deadline: Instant,
+    states: States,
+}
+
+impl Running {
+    pub(crate) fn ctx(&self, message: OutboxMessage) -> Ctx {
+        let (token, states) = (self.token.clone(), self.states.clone());
+        Ctx::new(message, token, self.deadline, states)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
+    }
+}
+
+/// Runs handlers under a claim.
 pub(crate) async fn run<T>(
     stop: &Stop,
     clock: LeaseClock,
     states: &States,
-    handler: impl AsyncFnOnce(&Ctx) -> T,
+    handlers: impl AsyncFnOnce(&Running) -> T,
 ) -> Ended<T> {
     let token = stop.stopping.child_token();
-    let ctx = Ctx::new(token.clone(), clock.cancel_at(), states.clone());
-    let work = AssertUnwindSafe(handler(&ctx)).catch_unwind();
+    let running = Running {
+        token: token.clone(),
+        deadline: clock.cancel_at(),
+        states: states.clone(),
+    };
+    let work = AssertUnwindSafe(handlers(&running)).catch_unwind();
     tokio::pin!(work);
     let mut cancelled = false;
     loop {
@@ -115,6 +143,55 @@ pub(crate) async fn run<T>(
                 token.cancel();
                 cancelled = true;
             }
+        }
+    }
+}
+
+/// How long a handler whose time is over may take to come to its end.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The time that one call of a handler has, beside that of its claim.
+pub(crate) struct Limit {
+    ctx: Ctx,
+    timeout: Option<Duration>,
+}
+
+impl Limit {
+    /// Begins to run.
+    pub(crate) fn start(timeout: Option<Duration>, ctx: Ctx) -> Self {
+        let ctx = match timeout {
+            Some(timeout) => ctx.until(Instant::now() + timeout),
+            None => ctx,
+        };
+        Self { ctx, timeout }
+    }
+
+    /// What the call is given.
+    pub(crate) fn ctx(&self) -> &Ctx {
+        &self.ctx
+    }
+
+    /// Runs the call: at its end of time the token is cancelled, a little later
+    /// the call is dropped. What it still completes counts.
+    pub(crate) async fn run(&self, call: impl Future<Output = HandlerResult>) -> HandlerResult {
+        let Some(timeout) = self.timeout else {
+            return call.await;
+        };
+        tokio::pin!(call);
+        if let Ok(result) = tokio::time::timeout(timeout, &mut call).await {
+            return result;
+        }
+        self.ctx.cancellation().cancel();
+        let late = format!("timed out after {timeout:?}");
+        match tokio::time::timeout(GRACE, call).await {
+            Err(_) => HandlerResult::retry(late),
+            Ok(HandlerResult::Retry { reason }) => {
+                HandlerResult::retry(format!("{late}: {reason}"))
+            }
+            Ok(HandlerResult::RetryAfter { reason, delay }) => {
+                HandlerResult::retry_after(delay, format!("{late}: {reason}"))
+            }
+            Ok(result) => result,
         }
     }
 }

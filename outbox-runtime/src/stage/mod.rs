@@ -1,9 +1,12 @@
 //! The stages: each function here is one bounded pass; loops, pauses and
 //! retries belong to the engine.
 
+pub(crate) mod concurrent;
 pub(crate) mod guard;
+mod lanes;
 pub(crate) mod leased;
 mod opening;
 pub(crate) mod processor;
+pub(crate) mod route;
 mod settlement;
 pub(crate) mod transactional;

@@ -44,6 +44,7 @@ pub(super) async fn open(
         clock,
         recovering: claimed.recovering,
         charged: claimed.charged,
+        recorded: claimed.charged.is_some(),
         messages: Vec::with_capacity(claimed.rows.len()),
         last_seq: 0,
     };
@@ -57,33 +58,20 @@ pub(super) async fn open(
                 id = row.id,
                 "a message has no body any more; passing over it"
             ),
+            Some(_) if row.done => claim.recorded = true,
             Some(body) if body.target.as_ref().is_some_and(|t| *t != consumer.name) => {}
             Some(body) => {
-                let handled = consumer.handles(&body.event_type);
-                if !handled && stored.is_none() {
-                    // Asked after the claim: whoever registered before these
-                    // messages were enqueued is in the answer.
-                    let (db, name) = (&consumer.db, &consumer.name);
-                    stored = Some(stored_consumer(db, consumer.queue_id, name).await?);
-                }
-                let skipped = stored.as_ref().is_some_and(|stored| {
-                    !stored.handles(&body.event_type)
-                        && consumer.known_types.contains(&body.event_type)
-                });
-                if handled || !skipped {
-                    let queue = &consumer.queue;
-                    let message = OutboxMessage::new(queue, partition, &row, body, attempts);
-                    if !handled && !first {
+                let sorted = sort(consumer, &body.event_type, &mut stored).await?;
+                if sorted != Sorted::PassedOver {
+                    if sorted != Sorted::Ours && !first {
                         return Ok(Opened::Ours(claim));
                     }
+                    let queue = &consumer.queue;
+                    let message = OutboxMessage::new(queue, partition, &row, body, attempts);
                     claim.messages.push(message);
                 }
-                if !handled && !skipped {
+                if let Sorted::Foreign { elsewhere } = sorted {
                     claim.last_seq = row.seq;
-                    let elsewhere = stored.is_some_and(|stored| {
-                        !consumer.handles_all(&stored.event_types)
-                            && stored.silent_for < SEEN_RECENTLY
-                    });
                     return Ok(Opened::Foreign { claim, elsewhere });
                 }
             }
@@ -92,4 +80,44 @@ pub(super) async fn open(
         first = false;
     }
     Ok(Opened::Ours(claim))
+}
+
+/// Whose an event type is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sorted {
+    Ours,
+    /// Nobody's of this consumer.
+    PassedOver,
+    /// That of another process, perhaps of none.
+    Foreign {
+        /// Whether a process that has a handler was seen recently.
+        elsewhere: bool,
+    },
+}
+
+/// Says whose an event type is. What the database knows of the consumer is asked
+/// after the claim, and once: whoever registered before these messages were
+/// enqueued is in the answer.
+pub(super) async fn sort(
+    consumer: &Consumer,
+    event_type: &str,
+    stored: &mut Option<StoredConsumer>,
+) -> Result<Sorted, DbErr> {
+    if consumer.handles(event_type) {
+        return Ok(Sorted::Ours);
+    }
+    if stored.is_none() {
+        let (db, name) = (&consumer.db, &consumer.name);
+        *stored = Some(stored_consumer(db, consumer.queue_id, name).await?);
+    }
+    let Some(stored) = stored else {
+        return Ok(Sorted::Ours);
+    };
+    if !stored.handles(event_type) && consumer.known_types.contains(event_type) {
+        return Ok(Sorted::PassedOver);
+    }
+    let complete = consumer.handles_all(&stored.event_types);
+    Ok(Sorted::Foreign {
+        elsewhere: !complete && stored.silent_for < SEEN_RECENTLY,
+    })
 }

@@ -2,54 +2,32 @@
 
 use super::guard::{LeaseClock, Stop};
 use super::opening::{Opened, open};
+use super::route::Routes;
 use super::settlement::{bury_exhausted, exhausted, settle_failure, settle_stopped};
 use super::{leased, transactional};
-use crate::handler::{
-    HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage, TransactionalHandler,
-    TransactionalMessageHandler,
-};
+use crate::dead_letters::Hook;
+use crate::handler::{HandlerResult, OutboxMessage};
+use crate::registry::Mode;
 use crate::state::States;
-use crate::store::cursor::{self, Ack, ClaimRequest, Claimed};
+use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Refuse};
 use crate::store::registration::registered_types;
 use crate::tuning::{LeaseConfig, Pace, RetryPolicy, WorkerTuning};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// How many batches a partition may have before others have their turn.
+/// While others may be waiting for its permit, a partition has so many batches, or
+/// begins none after so long, before it goes to the end of the line.
 const BATCHES_PER_TURN: u32 = 16;
+const LONG_TURN: Duration = Duration::from_secs(1);
 /// How long a partition is left to a process that can handle its next message.
-const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
 
-/// A consumer's handler.
-#[derive(Clone)]
-pub(crate) enum Handler {
-    LeasedEach(Arc<dyn LeasedMessageHandler>),
-    LeasedBatch(Arc<dyn LeasedHandler>),
-    TransactionalEach(Arc<dyn TransactionalMessageHandler>),
-    TransactionalBatch(Arc<dyn TransactionalHandler>),
-}
-
-impl Handler {
-    pub(crate) fn is_transactional(&self) -> bool {
-        matches!(
-            self,
-            Self::TransactionalEach(_) | Self::TransactionalBatch(_)
-        )
-    }
-
-    /// The mode as the database knows it.
-    pub(crate) fn mode(&self) -> &'static str {
-        if self.is_transactional() {
-            "transactional"
-        } else {
-            "leased"
-        }
-    }
-}
+/// How long a suspect waits before it asks again whether it may go on alone.
+pub(super) const SOLITUDE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A consumer of a queue in this process.
 pub(crate) struct Consumer {
@@ -58,7 +36,12 @@ pub(crate) struct Consumer {
     pub(crate) queue_id: i64,
     pub(crate) name: String,
     pub(crate) owner: Arc<str>,
-    pub(crate) handler: Handler,
+    pub(crate) mode: Mode,
+    pub(crate) routes: Arc<Routes>,
+    /// How many keys of a partition at a time.
+    pub(crate) concurrency: u32,
+    /// How many messages ahead of the cursor are known, if many keys run at a time.
+    pub(crate) window: u32,
     /// The event types it handles; `None` for all.
     pub(crate) event_types: Option<BTreeSet<String>>,
     /// The event types of its queue that this binary knows.
@@ -66,18 +49,24 @@ pub(crate) struct Consumer {
     pub(crate) states: States,
     pub(crate) tuning: WorkerTuning,
     pub(crate) lease: LeaseConfig,
+    /// For messages that nobody here handles.
     pub(crate) retry: RetryPolicy,
+    pub(crate) on_dead_letter: Hook,
     pub(crate) asynchronous: bool,
     pub(crate) stop: Stop,
     pub(crate) paused: Arc<AtomicBool>,
     /// Bounds the connections our own short statements use in this process.
     pub(crate) statements: Arc<Semaphore>,
+    /// Bounds the handlers of its queue and mode that run at once; a turn has one.
+    pub(crate) permits: Arc<Semaphore>,
+    /// Held for a message that is suspected of killing the process, so that no
+    /// other suspect is charged for it.
+    pub(crate) solitude: Arc<Semaphore>,
 }
 
 impl Consumer {
     pub(crate) fn handles(&self, event_type: &str) -> bool {
-        let types = self.event_types.as_ref();
-        types.is_none_or(|types| types.contains(event_type))
+        self.routes.get(event_type).is_some()
     }
 
     pub(crate) fn handles_all(&self, event_types: &BTreeSet<String>) -> bool {
@@ -88,6 +77,21 @@ impl Consumer {
     /// Its types as they are registered.
     pub(crate) fn registered_types(&self) -> BTreeSet<String> {
         registered_types(self.event_types.as_ref())
+    }
+
+    pub(crate) fn is_transactional(&self) -> bool {
+        self.mode == Mode::Transactional
+    }
+
+    /// How often and when a message of this type is tried again.
+    pub(crate) fn retry(&self, event_type: &str) -> RetryPolicy {
+        let route = self.routes.get(event_type);
+        route.map_or(self.retry, |route| route.retry)
+    }
+
+    /// Whether all permits are taken: somebody may be waiting for one.
+    fn is_crowded(&self) -> bool {
+        self.permits.available_permits() == 0
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -103,6 +107,9 @@ pub(crate) struct PartitionState {
     pub(crate) unsaved: Option<Ack>,
     /// Failed batches in a row.
     failures: u32,
+    /// Whether the next message must be alone among those suspected of killing
+    /// the process.
+    suspected: bool,
 }
 
 impl PartitionState {
@@ -111,6 +118,7 @@ impl PartitionState {
             limit: batch_size,
             unsaved: None,
             failures: 0,
+            suspected: false,
         }
     }
 
@@ -157,6 +165,8 @@ pub(crate) struct Claim {
     pub(crate) recovering: Option<i64>,
     /// Attempts of the one message, this one included.
     pub(crate) charged: Option<i32>,
+    /// Whether there are records of attempts of what it takes.
+    pub(super) recorded: bool,
     /// Messages for this consumer.
     pub(crate) messages: Vec<OutboxMessage>,
     /// The last number claimed, passed-over messages included.
@@ -177,7 +187,7 @@ impl Claim {
             epoch: self.epoch,
             processed,
             claimed: self.recovering.unwrap_or(processed).max(processed),
-            forget_attempts: self.charged.is_some(),
+            forget_attempts: self.recorded,
         }
     }
 }
@@ -192,6 +202,23 @@ pub(crate) enum Worked {
     Settled(Next),
 }
 
+impl Consumer {
+    /// What may be claimed beside other suspects. Two messages whose claims died
+    /// would both be charged for what one of them does: from the second time on they
+    /// go one at a time in a process, or from the first if there is no second.
+    pub(crate) fn refuse(&self) -> Refuse {
+        match self.routes.fewest_attempts() {
+            1 => Refuse::Suspect,
+            _ => Refuse::ChargedSuspect,
+        }
+    }
+
+    /// Whether a suspect that was charged so often must be the only one.
+    pub(crate) fn needs_solitude(&self, attempts: i32) -> bool {
+        attempts > 1 || self.routes.fewest_attempts() == 1
+    }
+}
+
 /// Works on a partition for one turn.
 pub(crate) async fn turn(
     consumer: &Consumer,
@@ -200,34 +227,58 @@ pub(crate) async fn turn(
 ) -> Result<Next, DbErr> {
     let partition_id = consumer.queue_id | i64::from(partition);
     let mut chained = None;
+    // Kept until what was done in solitude is acknowledged, with the next claim.
+    let mut alone = None;
     let mut pace = Pace::new(&consumer.tuning);
+    let began = Instant::now();
+    // Once it is, it stays so: what was claimed last says nothing of what is left.
+    let mut last = false;
     for batch in 0.. {
         let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
-        // Only transactions share permits.
-        let enough = batch >= BATCHES_PER_TURN && consumer.handler.is_transactional();
-        let last = enough || stop;
+        let long = batch >= BATCHES_PER_TURN || (batch > 0 && began.elapsed() >= LONG_TURN);
+        last |= stop || (long && consumer.is_crowded());
         if batch > 0 && !last {
             tokio::time::sleep(pace.next()).await;
         }
         let (claimed, clock) = match chained.take() {
             Some(claim) => claim,
-            None if last && state.unsaved.is_none() => return Ok(Next::Again),
+            None if last && state.unsaved.is_none() => return Ok(next_turn(&mut pace)),
             None => {
+                if state.suspected && state.unsaved.is_none() {
+                    alone = alone.or_else(|| consumer.solitude.try_acquire().ok());
+                    if alone.is_none() {
+                        return Ok(Next::Later(SOLITUDE_PAUSE));
+                    }
+                }
                 let limit = if last { 0 } else { state.limit };
-                claim(consumer, partition_id, state, limit).await?
+                let refuse = match alone {
+                    Some(_) => Refuse::None,
+                    None => consumer.refuse(),
+                };
+                claim(consumer, partition_id, state, limit, refuse).await?
             }
         };
         if !claimed.free {
             return Ok(Next::Busy);
         }
+        let refused = claimed.recovering.is_some() && alone.is_none();
+        state.suspected = false;
         if claimed.rows.is_empty() {
             return Ok(match claimed.due_in {
                 Some(due_in) if due_in > 0 => {
                     Next::Later(Duration::from_micros(due_in.unsigned_abs()))
                 }
-                _ if last => Next::Again,
+                _ if refused && !last => {
+                    state.suspected = true;
+                    Next::Again
+                }
+                _ if last => next_turn(&mut pace),
                 _ => Next::Rest,
             });
+        }
+        let charged = claimed.recovering.and(claimed.charged);
+        if !charged.is_some_and(|attempts| consumer.needs_solitude(attempts)) {
+            alone = None;
         }
         let worked = match open(consumer, partition, claimed, clock).await? {
             Opened::Ours(claim) if exhausted(consumer, &claim) => {
@@ -236,7 +287,7 @@ pub(crate) async fn turn(
             Opened::Foreign { claim, elsewhere } => {
                 leave_or_fail(consumer, &claim, elsewhere).await?
             }
-            Opened::Ours(claim) if consumer.handler.is_transactional() => {
+            Opened::Ours(claim) if consumer.is_transactional() => {
                 transactional::work(consumer, state, claim, last).await?
             }
             Opened::Ours(claim) => leased::work(consumer, state, claim).await?,
@@ -249,6 +300,14 @@ pub(crate) async fn turn(
         }
     }
     Ok(Next::Again)
+}
+
+/// The pause that is due before the next batch is made without the permit.
+fn next_turn(pace: &mut Pace) -> Next {
+    match pace.next() {
+        Duration::ZERO => Next::Again,
+        pause => Next::Later(pause),
+    }
 }
 
 /// A message of a type this process has no handler for: left to a process that
@@ -285,6 +344,7 @@ async fn claim(
     partition_id: i64,
     state: &mut PartitionState,
     limit: u32,
+    refuse: Refuse,
 ) -> Result<(Claimed, LeaseClock), DbErr> {
     let _permit = consumer.statements.acquire().await;
     let clock = LeaseClock::start(consumer.lease);
@@ -296,6 +356,7 @@ async fn claim(
         lease: consumer.lease.duration,
         limit,
         ack: state.unsaved.take(),
+        refuse,
         asynchronous: consumer.asynchronous,
     };
     match cursor::claim(&consumer.db, &request).await {

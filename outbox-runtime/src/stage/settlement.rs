@@ -1,33 +1,46 @@
 //! Writing down how a claim ended that did not end well.
 
+use super::guard::LeaseClock;
 use super::processor::{Claim, Consumer, Next, Worked};
+use crate::dead_letters::DeadLetterNotice;
 use crate::dialect::{ErrorClass, classify};
-use crate::handler::HandlerResult;
+use crate::handler::{HandlerResult, OutboxMessage};
 use crate::store::settlement::{self, Burial, Failure, Settlement};
+use crate::text::{bounded_reason, shown_key};
+use crate::tuning::LONGEST_DELAY;
 use sea_orm::DbErr;
 use std::time::{Duration, Instant};
 
-/// The longest reason that is kept.
-const MAX_REASON: usize = 2_000;
-/// The longest delay a handler may ask for; every engine can add it to its clock.
-const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
-
 /// Whether the one message was tried often enough although nothing came back.
 pub(super) fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
-    !claim.messages.is_empty()
-        && claim
-            .charged
-            .is_some_and(|attempts| attempts.unsigned_abs() > consumer.retry.max_attempts)
+    let (Some(message), Some(attempts)) = (claim.messages.first(), claim.charged) else {
+        return false;
+    };
+    attempts.unsigned_abs() > consumer.retry(message.event_type()).max_attempts
 }
 
 pub(super) async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result<Worked, DbErr> {
-    let reason = "its handler never returned: the process died or lost its lease each time";
+    let message = &claim.messages[0];
+    let reason = exhausted_reason(consumer, message).await?;
     // The attempt charged with this claim was not made.
     let attempts = claim.charged.unwrap_or(1) - 1;
-    let burial = burial(claim, 0, attempts, reason.to_owned());
-    log_burial(consumer, claim, &burial);
+    let burial = burial(message, attempts, &reason);
     settle(consumer, claim, 1, None, vec![burial]).await?;
     Ok(Worked::Settled(Next::Again))
+}
+
+/// Why a message is buried without another attempt.
+pub(super) async fn exhausted_reason(
+    consumer: &Consumer,
+    message: &OutboxMessage,
+) -> Result<String, DbErr> {
+    let partition_id = consumer.queue_id | i64::from(message.partition());
+    let (db, name) = (&consumer.db, &consumer.name);
+    let known = settlement::last_error(db, partition_id, name, message.sequence()).await?;
+    Ok(match known {
+        None => "its handler never returned: the process died or lost its lease each time".into(),
+        Some(known) => format!("{known} (and did not return since, or has fewer attempts now)"),
+    })
 }
 
 /// Writes how a claim ended that did not end well: `done` messages are done
@@ -43,57 +56,67 @@ pub(crate) async fn settle_failure(
     let attempts = claim.charged.unwrap_or(1);
     let mut burials: Vec<Burial> = rejected
         .into_iter()
-        .map(|(index, reason)| burial(claim, index, attempts, reason))
+        .map(|(index, reason)| burial(&claim.messages[index], attempts, &reason))
         .collect();
     let mut failure = None;
     let mut done = done;
     let mut next = Next::Again;
     if let Some(message) = claim.messages.get(done) {
-        let spent = attempts.unsigned_abs();
-        let outcome = match failed {
-            HandlerResult::Success => None,
-            HandlerResult::Reject { reason } => Some((reason, None)),
-            HandlerResult::Retry { reason } => Some((reason, Some(consumer.retry.delay(spent)))),
-            HandlerResult::RetryAfter { reason, delay } => {
-                Some((reason, Some(delay.min(LONGEST_DELAY))))
-            }
-        };
-        match outcome {
-            None => {}
-            Some((reason, Some(delay))) if spent < consumer.retry.max_attempts => {
-                tracing::warn!(
-                    queue = &*consumer.queue, partition = claim.partition, consumer = consumer.name,
-                    event = message.event_type(), id = message.id().get(), attempt = spent,
-                    retry_in = ?delay, reason = bounded(&reason), "a message failed"
-                );
+        match verdict(consumer, message, attempts, failed) {
+            Verdict::Fine => {}
+            Verdict::Again { delay, reason } => {
                 next = Next::Later(delay);
                 failure = Some(Failure {
                     seq: message.sequence(),
                     attempts,
                     charged: claim.charged.is_some(),
                     delay,
-                    reason: Some(bounded(&reason)),
+                    reason: Some(reason),
                 });
             }
-            Some((reason, _)) => {
-                burials.push(burial(claim, done, attempts, reason));
+            Verdict::Bury(reason) => {
+                burials.push(burial(message, attempts, &reason));
                 done += 1;
             }
         }
     }
-    for burial in &burials {
-        tracing::error!(
-            queue = &*consumer.queue,
-            partition = claim.partition,
-            consumer = consumer.name,
-            id = burial.id,
-            attempts = burial.attempts,
-            reason = burial.reason,
-            "a message goes to the dead letters"
-        );
-    }
     settle(consumer, claim, done, failure, burials).await?;
     Ok(Worked::Settled(next))
+}
+
+/// What is to be done with a message.
+pub(super) enum Verdict {
+    Fine,
+    Again { delay: Duration, reason: String },
+    Bury(String),
+}
+
+/// Judges a message by what its handler said in the attempt of this number.
+pub(super) fn verdict(
+    consumer: &Consumer,
+    message: &OutboxMessage,
+    attempts: i32,
+    result: HandlerResult,
+) -> Verdict {
+    let spent = attempts.unsigned_abs();
+    let retry = consumer.retry(message.event_type());
+    let (reason, delay) = match result {
+        HandlerResult::Success => return Verdict::Fine,
+        HandlerResult::Reject { reason } => return Verdict::Bury(reason),
+        HandlerResult::Retry { reason } => (reason, retry.delay(spent)),
+        HandlerResult::RetryAfter { reason, delay } => (reason, delay.min(LONGEST_DELAY)),
+    };
+    if spent >= retry.max_attempts {
+        return Verdict::Bury(reason);
+    }
+    let reason = bounded_reason(&reason);
+    tracing::warn!(
+        queue = &*consumer.queue, partition = message.partition(), consumer = consumer.name,
+        key = shown_key(message.key()), event = message.event_type(),
+        id = message.id().get(), attempt = spent, retry_in = ?delay, reason,
+        "a message failed"
+    );
+    Verdict::Again { delay, reason }
 }
 
 /// Gives a claim back unfinished, as a stop does: nothing counts.
@@ -105,7 +128,10 @@ pub(crate) async fn settle_stopped(
 ) -> Result<Worked, DbErr> {
     let burials = rejected
         .into_iter()
-        .map(|(index, reason)| burial(claim, index, claim.charged.unwrap_or(1), reason))
+        .map(|(index, reason)| {
+            let message = &claim.messages[index];
+            burial(message, claim.charged.unwrap_or(1), &reason)
+        })
         .collect();
     // The charge made at the claim is taken back.
     let uncharged = match (claim.charged, claim.messages.get(done)) {
@@ -122,8 +148,6 @@ pub(crate) async fn settle_stopped(
     Ok(Worked::Settled(Next::Again))
 }
 
-/// Keeps trying while the lease may still be ours: what is not written down is
-/// done again.
 async fn settle(
     consumer: &Consumer,
     claim: &Claim,
@@ -140,34 +164,56 @@ async fn settle(
         epoch: claim.epoch,
         processed: ack.processed,
         claimed: ack.claimed,
-        failure,
+        read: None,
+        failures: failure.into_iter().collect(),
         burials,
+        done_beyond: Vec::new(),
+        forget_attempts: true,
+        keep: None,
     };
+    write(consumer, &claim.messages, claim.clock, &outcome).await?;
+    Ok(())
+}
+
+/// Keeps trying while the lease may still be ours: what is not written down is
+/// done again. False if the lease was lost.
+pub(super) async fn write(
+    consumer: &Consumer,
+    messages: &[OutboxMessage],
+    clock: LeaseClock,
+    outcome: &Settlement<'_>,
+) -> Result<bool, DbErr> {
     let mut pause = Duration::from_millis(5);
-    let mut refused = 0;
+    let (mut refused, mut unanswered) = (0, false);
     loop {
         let permit = consumer.statements.acquire().await;
-        let settled = settlement::settle(&consumer.db, &outcome).await;
+        let settled = settlement::settle(&consumer.db, outcome).await;
         drop(permit);
         match settled {
-            Ok(true) => return Ok(()),
-            Ok(false) => {
+            Ok(Some(letters)) => {
+                announce(consumer, messages, &outcome.burials, &letters);
+                return Ok(true);
+            }
+            // An answer was lost, and with it the news that all is written.
+            Ok(None) if unanswered && is_settled(consumer, outcome).await => return Ok(true),
+            Ok(None) => {
                 tracing::warn!(
                     queue = &*consumer.queue,
-                    partition = claim.partition,
+                    partition = outcome.partition_id & 0x3f,
                     consumer = consumer.name,
                     "lost the lease; nothing was written"
                 );
-                return Ok(());
+                return Ok(false);
             }
             // A refused statement will be refused again; one more try is for luck.
             Err(error) if classify(&error) == ErrorClass::Statement && refused > 0 => {
                 return Err(error);
             }
             Err(error)
-                if Instant::now() + pause < claim.clock.over_at()
+                if Instant::now() + pause < clock.over_at()
                     && !consumer.stop.stopped.is_cancelled() =>
             {
+                unanswered = true;
                 refused += u32::from(classify(&error) == ErrorClass::Statement);
                 tracing::debug!(%error, "settling failed, trying again");
                 tokio::time::sleep(pause).await;
@@ -178,29 +224,50 @@ async fn settle(
     }
 }
 
-fn log_burial(consumer: &Consumer, claim: &Claim, burial: &Burial) {
-    tracing::error!(
-        queue = &*consumer.queue,
-        partition = claim.partition,
-        consumer = consumer.name,
-        id = burial.id,
-        attempts = burial.attempts,
-        reason = burial.reason,
-        "a message goes to the dead letters"
-    );
+async fn is_settled(consumer: &Consumer, outcome: &Settlement<'_>) -> bool {
+    let settled = settlement::is_settled(&consumer.db, outcome).await;
+    settled.unwrap_or(false)
 }
 
-fn burial(claim: &Claim, index: usize, attempts: i32, reason: String) -> Burial {
-    let message = &claim.messages[index];
+/// Says what was buried, once it is.
+fn announce(
+    consumer: &Consumer,
+    messages: &[OutboxMessage],
+    burials: &[Burial],
+    letters: &[Option<i64>],
+) {
+    for (burial, letter) in burials.iter().zip(letters) {
+        let buried = |message: &&OutboxMessage| message.sequence() == burial.seq;
+        let (Some(letter), Some(message)) = (letter, messages.iter().find(buried)) else {
+            continue;
+        };
+        tracing::error!(
+            queue = &*consumer.queue,
+            partition = message.partition(),
+            consumer = consumer.name,
+            key = shown_key(message.key()),
+            event = message.event_type(),
+            id = burial.id,
+            attempts = burial.attempts,
+            reason = burial.reason,
+            letter,
+            "a message went to the dead letters"
+        );
+        consumer.on_dead_letter.call(|| DeadLetterNotice {
+            id: (*letter).into(),
+            message: message.clone(),
+            consumer: consumer.name.clone(),
+            attempts: burial.attempts.unsigned_abs(),
+            reason: burial.reason.clone(),
+        });
+    }
+}
+
+pub(super) fn burial(message: &OutboxMessage, attempts: i32, reason: &str) -> Burial {
     Burial {
         seq: message.sequence(),
         id: message.id().get(),
         attempts,
-        reason: bounded(&reason),
+        reason: bounded_reason(reason),
     }
-}
-
-/// Short enough, and without the one character PostgreSQL cannot keep.
-fn bounded(reason: &str) -> String {
-    reason[..reason.floor_char_boundary(MAX_REASON)].replace('\0', "\u{fffd}")
 }

@@ -8,15 +8,15 @@
 //! handler keeps could release it under our feet. On MySQL one savepoint spans the
 //! whole transaction: there a deadlock ends the transaction, and if the handler
 //! does not say so, what follows would commit by itself; releasing the savepoint
-//! fails then. A nested transaction that a handler leaves open may take the writes
+//! fails then, and before the next message of the batch begins we ask. A nested transaction that a handler leaves open may take the writes
 //! of later messages along when it is rolled back: if there is one at the end, all
 //! is rolled back and each message has a transaction of its own.
 
-use super::guard::{self, Ended, LeaseClock};
-use super::processor::{Claim, Consumer, Handler, Next, PartitionState, Worked};
+use super::guard::{self, Ended, LeaseClock, Running};
+use super::processor::{Claim, Consumer, Next, PartitionState, Worked};
 use super::settlement::{settle_failure, settle_stopped};
 use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
-use crate::handler::{Ctx, HandlerResult, OutboxMessage};
+use crate::handler::{HandlerResult, Progress};
 use crate::store::cursor::{self, ClaimRequest, Claimed};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use std::ops::Range;
@@ -24,14 +24,27 @@ use std::time::Duration;
 
 const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
 const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
+/// Refused inside a transaction, harmless outside of one: whether there still is
+/// one, on MySQL, without touching its savepoints.
+const IS_OVER: &str = "SET TRANSACTION READ WRITE";
 /// What sqlx calls the savepoint of a nested transaction.
 const END_NESTED: &str = "RELEASE SAVEPOINT _sqlx_savepoint_1";
 /// Ends the transaction whatever is nested in it, and begins another, which is
 /// the one that sqlx then rolls back.
 const ABORT: &str = "ROLLBACK AND CHAIN";
-/// With the savepoint that sqlx may believe in: here it counts only what succeeds,
-/// and would give the pool a connection that is still in a transaction.
-const ABORT_SQLITE: &str = "ROLLBACK; BEGIN; SAVEPOINT _sqlx_savepoint_1";
+/// With the savepoints that sqlx may believe in, as many as a batch of handlers may
+/// have left: here it counts only what succeeds, and would give the pool a connection
+/// that is still in a transaction.
+const ABORT_SQLITE: &str = "\
+    ROLLBACK; BEGIN; \
+    SAVEPOINT _sqlx_savepoint_1; SAVEPOINT _sqlx_savepoint_2; \
+    SAVEPOINT _sqlx_savepoint_3; SAVEPOINT _sqlx_savepoint_4; \
+    SAVEPOINT _sqlx_savepoint_5; SAVEPOINT _sqlx_savepoint_6; \
+    SAVEPOINT _sqlx_savepoint_7; SAVEPOINT _sqlx_savepoint_8; \
+    SAVEPOINT _sqlx_savepoint_9; SAVEPOINT _sqlx_savepoint_10; \
+    SAVEPOINT _sqlx_savepoint_11; SAVEPOINT _sqlx_savepoint_12; \
+    SAVEPOINT _sqlx_savepoint_13; SAVEPOINT _sqlx_savepoint_14; \
+    SAVEPOINT _sqlx_savepoint_15; SAVEPOINT _sqlx_savepoint_16";
 
 pub(crate) async fn work(
     consumer: &Consumer,
@@ -142,20 +155,24 @@ async fn run(
     }
     let messages = &claim.messages[chunk.clone()];
     let clock = claim.clock;
+    let mut progress = Progress::default();
     let ended = guard::run(
         &consumer.stop,
         clock,
         &consumer.states,
-        async |ctx: &Ctx| handle(&consumer.handler, &tx, messages, ctx, clock).await,
+        async |running: &Running| {
+            let routes = &consumer.routes;
+            routes
+                .walk(Some(&tx), messages, &mut progress, running, clock)
+                .await
+        },
     )
     .await;
-    let (count, result) = match ended {
-        Ended::Returned(returned) => returned,
-        Ended::Panicked(reason) => (0, HandlerResult::Retry { reason }),
-        Ended::LeaseOver => {
-            let text = guard::lease_over_text(consumer.lease.duration);
-            (0, HandlerResult::retry(text))
-        }
+    let count = progress.settled();
+    let result = match ended {
+        Ended::Returned(result) => result,
+        Ended::Panicked(reason) => HandlerResult::Retry { reason },
+        Ended::LeaseOver => HandlerResult::retry(guard::lease_over_text(consumer.lease.duration)),
         Ended::Stopped => {
             roll_back(tx).await;
             return Ok(Ran::Stopped);
@@ -205,37 +222,9 @@ async fn run(
     }
 }
 
-/// Runs the handler; returns how many messages went well and what ended it. Ends
-/// early, with success, if the rest should have a lease of its own.
-async fn handle(
-    handler: &Handler,
-    tx: &DatabaseTransaction,
-    messages: &[OutboxMessage],
-    ctx: &Ctx,
-    clock: LeaseClock,
-) -> (usize, HandlerResult) {
-    match handler {
-        Handler::TransactionalBatch(handler) if !messages.is_empty() => {
-            match handler.handle(tx, messages, ctx).await {
-                HandlerResult::Success => (messages.len(), HandlerResult::Success),
-                failed => (0, failed),
-            }
-        }
-        Handler::TransactionalEach(handler) => {
-            for (index, message) in messages.iter().enumerate() {
-                let enough = clock.is_half_over() || ctx.cancellation().is_cancelled();
-                if index > 0 && enough {
-                    return (index, HandlerResult::Success);
-                }
-                match handler.handle(tx, message, ctx).await {
-                    HandlerResult::Success => {}
-                    failed => return (index, failed),
-                }
-            }
-            (messages.len(), HandlerResult::Success)
-        }
-        _ => (messages.len(), HandlerResult::Success),
-    }
+/// Whether the server has ended the transaction by itself, as only MySQL does.
+pub(super) async fn is_over(tx: &DatabaseTransaction) -> bool {
+    tx.get_database_backend() == DbBackend::MySql && tx.execute_unprepared(IS_OVER).await.is_ok()
 }
 
 /// Moves the cursor and commits; the lease stays.
@@ -292,6 +281,7 @@ async fn commit_and_claim(
         lease: consumer.lease.duration,
         limit,
         ack: Some(claim.ack(claim.messages.len())),
+        refuse: consumer.refuse(),
         // Never for a commit that carries a user's writes.
         asynchronous: false,
     };

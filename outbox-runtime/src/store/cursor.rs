@@ -3,8 +3,9 @@
 //! Invariants: progress is written only by who holds the lease, matched by owner
 //! *and* epoch; every claim raises the epoch; `claimed_seq > processed_seq` under
 //! a lease that is over means that a claim died, and then messages are claimed
-//! one at a time, each charged as it is taken, until that claim is passed. An
-//! empty poll writes nothing. A lease of our own that we have no claim for is one
+//! one at a time, each charged as it is taken, until that claim is passed. A message
+//! with a record of attempts is claimed alone too, unless the record says that it is
+//! done, ahead of the cursor, by who had many keys at a time. An empty poll writes nothing. A lease of our own that we have no claim for is one
 //! whose answer was lost: it is free for us.
 
 use super::settlement::{Failure, forget_attempts, record_failure};
@@ -32,6 +33,8 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) lease: Duration,
     pub(crate) limit: u32,
     pub(crate) ack: Option<Ack>,
+    /// Suspects of a process's death to leave alone.
+    pub(crate) refuse: Refuse,
     /// Whether the commit may be asynchronous: never with a user's writes.
     pub(crate) asynchronous: bool,
 }
@@ -40,6 +43,17 @@ impl ClaimRequest<'_> {
     pub(crate) fn lease_micros(&self) -> i64 {
         micros(self.lease)
     }
+}
+
+/// Which messages are not claimed, nor charged, although they are next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refuse {
+    /// None: no other suspect is at work in this process.
+    None = 0,
+    /// One whose claim died before when it was claimed alone.
+    ChargedSuspect = 1,
+    /// One whose claim died before.
+    Suspect = 2,
 }
 
 pub(crate) fn micros(duration: Duration) -> i64 {
@@ -87,6 +101,8 @@ pub(crate) struct RawRow {
     pub(crate) seq: i64,
     pub(crate) id: i64,
     pub(crate) body: Option<RawBody>,
+    /// Whether it is on record as done, although the cursor is behind it.
+    pub(crate) done: bool,
 }
 
 pub(crate) struct RawBody {
@@ -116,6 +132,7 @@ impl RawRow {
             seq,
             id: row.try_get_by_index(at)?,
             body,
+            done: false,
         })
     }
 }
@@ -194,9 +211,11 @@ async fn claim_in_steps<C: ConnectionTrait>(
         Some(ack) if held => (ack.processed, ack.claimed),
         _ => (read_processed, read_claimed),
     };
-    let failed_before = first.try_get_by_index::<Option<i32>>(6)?.is_some();
+    let on_record = |row: &QueryResult| row.try_get_by_index::<Option<i32>>(6);
+    let failed = |row: &QueryResult| on_record(row).map(|n| n.is_some_and(|n| n > 0));
+    let before = on_record(first)?;
     let due: Option<i64> = first.try_get_by_index(7)?;
-    let due_in = due.map(|due| due - now);
+    let due_in = due.filter(|_| before != Some(0)).map(|due| due - now);
     let mut found = Claimed {
         free: true,
         acked: held,
@@ -207,11 +226,23 @@ async fn claim_in_steps<C: ConnectionTrait>(
         outermost: true,
         rows: Vec::new(),
     };
+    let failed_before = failed(first)?;
     let one = failed_before || found.recovering.is_some();
-    if request.limit > 0 && due_in.is_none_or(|due_in| due_in <= 0) {
+    let refused = found.recovering.is_some()
+        && match request.refuse {
+            Refuse::None => false,
+            Refuse::ChargedSuspect => failed_before,
+            Refuse::Suspect => true,
+        };
+    if request.limit > 0 && !refused && due_in.is_none_or(|due_in| due_in <= 0) {
         for row in rows.iter().take(if one { 1 } else { rows.len() }) {
+            if !found.rows.is_empty() && failed(row)? {
+                break;
+            }
             if let Some(seq) = row.try_get_by_index::<Option<i64>>(8)? {
-                found.rows.push(RawRow::read(row, seq, 9)?);
+                let done = on_record(row)? == Some(0);
+                let row = RawRow::read(row, seq, 9)?;
+                found.rows.push(RawRow { done, ..row });
             }
         }
     }
@@ -253,8 +284,7 @@ async fn claim_in_steps<C: ConnectionTrait>(
     if held && request.ack.as_ref().is_some_and(|ack| ack.forget_attempts) {
         forget_attempts(conn, request.partition_id, request.consumer, processed).await?;
     }
-    if let (true, Some(seq)) = (one, last) {
-        let before: Option<i32> = first.try_get_by_index(6)?;
+    if let (true, Some(seq)) = (one && before != Some(0), last) {
         let attempts = before.unwrap_or(0).saturating_add(1);
         let failure = Failure {
             seq,

@@ -5,10 +5,13 @@
 
 pub(crate) mod cleanup;
 pub(crate) mod cursor;
+pub(crate) mod dead_letter;
 pub(crate) mod incoming;
+pub(crate) mod race;
 pub(crate) mod reconcile;
 pub(crate) mod registration;
 pub(crate) mod sequencing;
 pub(crate) mod settlement;
 pub(crate) mod sql;
 pub(crate) mod stats;
+pub(crate) mod window;

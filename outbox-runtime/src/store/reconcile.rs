@@ -15,11 +15,14 @@ pub(crate) enum Waiting {
 }
 
 /// Finds everything that waits in the given queues, in one query: rows nobody
-/// sequenced (of partitions that exist), cursors behind their partition with no valid lease and nothing
-/// to wait for.
+/// sequenced (of partitions that exist), cursors behind their partition with no valid
+/// lease and something to do: a message that failed holds up no more than its key where
+/// many keys run at a time. Whoever has several keys at a time keeps the lease, and is
+/// told of what others numbered meanwhile.
 pub(crate) async fn waiting(
     db: &DatabaseConnection,
     queue_ids: &[i64],
+    owner: &str,
 ) -> Result<Vec<Waiting>, DbErr> {
     let queues = list(queue_ids.iter().copied());
     let rows = query(
@@ -36,10 +39,12 @@ pub(crate) async fn waiting(
              LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
                 AND a.consumer = c.consumer AND a.seq = c.processed_seq + 1 \
              WHERE p.queue_id IN ({queues}) \
-                AND (c.lease_until IS NULL OR c.lease_until <= {{now}}) \
-                AND (a.not_before IS NULL OR a.not_before <= {{now}})"
+                AND (c.lease_until IS NULL OR c.lease_until <= {{now}} \
+                    OR (c.lease_owner = ? AND c.claimed_seq < p.sequence)) \
+                AND (a.not_before IS NULL OR a.not_before <= {{now}} \
+                    OR p.sequence > c.processed_seq + 1)"
         ),
-        [],
+        [owner.into()],
     )
     .await?;
     rows.iter()

@@ -3,7 +3,8 @@
 
 use super::cursor::micros;
 use super::registration::begin;
-use super::sql::execute;
+use super::sql::{execute, insert, query};
+use super::window::mark_done;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use std::time::Duration;
 
@@ -37,58 +38,123 @@ pub(crate) struct Settlement<'a> {
     pub(crate) epoch: i64,
     pub(crate) processed: i64,
     pub(crate) claimed: i64,
-    pub(crate) failure: Option<Failure>,
+    /// Number and id of the last message that is claimed by this.
+    pub(crate) read: Option<(i64, i64)>,
+    pub(crate) failures: Vec<Failure>,
     pub(crate) burials: Vec<Burial>,
+    /// Done although something before it is not.
+    pub(crate) done_beyond: Vec<i64>,
+    /// Whether there may be records of attempts up to `processed`.
+    pub(crate) forget_attempts: bool,
+    /// How long the lease is kept; `None` gives it back.
+    pub(crate) keep: Option<Duration>,
 }
 
-/// Writes progress, the failed attempt and dead letters, and gives the lease
-/// back; all or nothing. False if the lease was lost: then nothing is written.
+impl Settlement<'_> {
+    /// Whether the cursor is all that changes.
+    fn is_progress_only(&self) -> bool {
+        let nothing = self.failures.is_empty() && self.burials.is_empty();
+        nothing && self.done_beyond.is_empty() && !self.forget_attempts
+    }
+}
+
+/// Writes progress, failed attempts and dead letters, and gives the lease back or
+/// keeps it under the next epoch; all or nothing. Returns the ids of the dead letters,
+/// one for each burial; `None` if the lease was lost: then nothing is written.
 pub(crate) async fn settle(
     db: &DatabaseConnection,
     settlement: &Settlement<'_>,
-) -> Result<bool, DbErr> {
+) -> Result<Option<Vec<Option<i64>>>, DbErr> {
     let s = settlement;
+    if s.is_progress_only() {
+        return Ok(move_cursor(db, s).await?.then(Vec::new));
+    }
     let tx = begin(db).await?;
-    let held = execute(
-        &tx,
-        // The epoch is raised so that who read the cursor before does not claim
-        // by it; and a cursor never goes back, should an earlier commit whose answer
-        // was lost have moved it.
-        "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, \
-            lease_epoch = lease_epoch + 1, lease_owner = NULL, lease_until = NULL \
-         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ? \
-            AND processed_seq <= ?",
-        [
-            s.processed.into(),
-            s.claimed.max(s.processed).into(),
-            s.partition_id.into(),
-            s.consumer.into(),
-            s.owner.into(),
-            s.epoch.into(),
-            s.processed.into(),
-        ],
-    )
-    .await?;
-    if held == 0 {
-        return Ok(false);
+    if !move_cursor(&tx, s).await? {
+        return Ok(None);
     }
+    let mut letters = Vec::with_capacity(s.burials.len());
     for burial in &s.burials {
-        bury(&tx, s, burial).await?;
+        letters.push(bury(&tx, s, burial).await?);
     }
-    forget_attempts(&tx, s.partition_id, s.consumer, s.processed).await?;
-    if let Some(failure) = &s.failure {
+    let buried = s.burials.iter().map(|burial| burial.seq);
+    let beyond = buried.chain(s.done_beyond.iter().copied());
+    let beyond: Vec<i64> = beyond.filter(|seq| *seq > s.processed).collect();
+    if !beyond.is_empty() {
+        mark_done(&tx, s.partition_id, s.consumer, &beyond).await?;
+    }
+    if s.forget_attempts {
+        forget_attempts(&tx, s.partition_id, s.consumer, s.processed).await?;
+    }
+    for failure in &s.failures {
         record_failure(&tx, s.partition_id, s.consumer, failure).await?;
     }
     tx.commit().await?;
-    Ok(true)
+    Ok(Some(letters))
+}
+
+/// The epoch is raised so that who read the cursor before does not claim by it, and
+/// so that this is not done twice if its answer is lost; and a cursor never goes
+/// back, should an earlier commit whose answer was lost have moved it. What was read
+/// before is claimed only if it has its number still: a crash of the server may have
+/// undone the numbering, and what has the number now would be passed over.
+async fn move_cursor<C: ConnectionTrait>(conn: &C, s: &Settlement<'_>) -> Result<bool, DbErr> {
+    let lease = match s.keep {
+        Some(_) => "lease_until = {now+?}",
+        None => "lease_owner = NULL, lease_until = NULL",
+    };
+    let still = match s.read {
+        Some(_) => {
+            "AND EXISTS (SELECT 1 FROM outbox_outgoing o \
+                WHERE o.partition_id = ? AND o.seq = ? AND o.id = ?)"
+        }
+        None => "",
+    };
+    let update = format!(
+        "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, \
+            lease_epoch = lease_epoch + 1, {lease} \
+         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ? \
+            AND processed_seq <= ? {still}"
+    );
+    let mut values = vec![s.processed.into(), s.claimed.max(s.processed).into()];
+    values.extend(s.keep.map(|lease| micros(lease).into()));
+    values.extend([
+        s.partition_id.into(),
+        s.consumer.into(),
+        s.owner.into(),
+        s.epoch.into(),
+        s.processed.into(),
+    ]);
+    if let Some((seq, id)) = s.read {
+        values.extend([s.partition_id.into(), seq.into(), id.into()]);
+    }
+    Ok(execute(conn, &update, values).await? > 0)
+}
+
+/// Whether this was written by us although nobody said so. Who holds a lease writes
+/// one settlement after the other, so the next epoch is that of this one.
+pub(crate) async fn is_settled(db: &DatabaseConnection, s: &Settlement<'_>) -> Result<bool, DbErr> {
+    let rows = query(
+        db,
+        "SELECT lease_epoch FROM outbox_cursor \
+         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ?",
+        [
+            s.partition_id.into(),
+            s.consumer.into(),
+            s.owner.into(),
+            (s.epoch + 1).into(),
+        ],
+    )
+    .await?;
+    Ok(!rows.is_empty())
 }
 
 async fn bury<C: ConnectionTrait>(
     conn: &C,
     s: &Settlement<'_>,
     burial: &Burial,
-) -> Result<(), DbErr> {
-    execute(
+) -> Result<Option<i64>, DbErr> {
+    insert(
         conn,
         "INSERT INTO outbox_dead_letter (queue, {partition}, consumer, seq, message_id, event_type, \
             {key}, payload, headers, enqueued_at, failed_at, attempts, reason, status) \
@@ -105,8 +171,24 @@ async fn bury<C: ConnectionTrait>(
             burial.id.into(),
         ],
     )
+    .await
+}
+
+/// Why a message failed the last time, if a handler ever said.
+pub(crate) async fn last_error<C: ConnectionTrait>(
+    conn: &C,
+    partition_id: i64,
+    consumer: &str,
+    seq: i64,
+) -> Result<Option<String>, DbErr> {
+    let rows = query(
+        conn,
+        "SELECT last_error FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ?",
+        [partition_id.into(), consumer.into(), seq.into()],
+    )
     .await?;
-    Ok(())
+    let error = rows.first().map(|row| row.try_get_by_index(0));
+    Ok(error.transpose()?.flatten())
 }
 
 pub(super) async fn forget_attempts<C: ConnectionTrait>(

@@ -19,6 +19,23 @@ where
     Ok(conn.execute_raw(statement).await?.rows_affected())
 }
 
+/// Runs an INSERT of at most one row into a table that numbers its rows; returns
+/// the row's id, `None` if there was nothing to insert.
+pub(crate) async fn insert<C, V>(conn: &C, text: &str, values: V) -> Result<Option<i64>, DbErr>
+where
+    C: ConnectionTrait,
+    V: IntoIterator<Item = Value>,
+{
+    if Dialect::of(conn)? == Dialect::MySql {
+        // The id comes with the answer to the statement itself.
+        let done = conn.execute_raw(statement(conn, text, values)?).await?;
+        let id = i64::try_from(done.last_insert_id()).map_err(|_| DbErr::UnpackInsertId)?;
+        return Ok((done.rows_affected() > 0).then_some(id));
+    }
+    let rows = query(conn, &format!("{text} RETURNING id"), values).await?;
+    rows.first().map(|row| row.try_get_by_index(0)).transpose()
+}
+
 /// Runs a query; returns its rows.
 pub(crate) async fn query<C, V>(conn: &C, text: &str, values: V) -> Result<Vec<QueryResult>, DbErr>
 where

@@ -33,6 +33,7 @@ pub(crate) struct FailureRow {
     pub(crate) attempts: i32,
     pub(crate) due_us: i64,
     pub(crate) reason: Option<String>,
+    pub(crate) blocking: bool,
 }
 
 /// Rows in incoming that no sequencer takes.
@@ -101,10 +102,13 @@ pub(crate) async fn failures(
     query(
         db,
         "SELECT a.partition_id, a.consumer, b.id, b.event_type, b.{key}, a.attempts, \
-            {us(a.not_before)} - {now_us}, a.last_error \
+            {us(a.not_before)} - {now_us}, a.last_error, \
+            CASE WHEN a.seq = c.processed_seq + 1 THEN 1 ELSE 0 END \
          FROM outbox_attempt a \
+         JOIN outbox_cursor c ON c.partition_id = a.partition_id AND c.consumer = a.consumer \
          JOIN outbox_outgoing o ON o.partition_id = a.partition_id AND o.seq = a.seq \
-         JOIN outbox_body b ON b.id = o.id ORDER BY a.not_before LIMIT ?",
+         JOIN outbox_body b ON b.id = o.id \
+         WHERE a.attempts > 0 ORDER BY a.not_before LIMIT ?",
         [limit.into()],
     )
     .await?
@@ -119,6 +123,7 @@ pub(crate) async fn failures(
             attempts: row.try_get_by_index(5)?,
             due_us: row.try_get_by_index(6)?,
             reason: row.try_get_by_index(7)?,
+            blocking: row.try_get_by_index::<i32>(8)? == 1,
         })
     })
     .collect()

@@ -1,4 +1,4 @@
-//! What the macros register: every event linked into the binary.
+//! Events, as their macro registers them.
 
 use crate::event::Event;
 use crate::queue::Queue;
@@ -42,4 +42,16 @@ inventory::collect!(EventRegistration);
 /// Every event linked into this binary, in no particular order.
 pub fn events() -> impl Iterator<Item = &'static EventRegistration> {
     inventory::iter::<EventRegistration>()
+}
+
+impl EventRegistration {
+    /// Its name and the names it had earlier.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.name].into_iter().chain(self.aliases.iter().copied())
+    }
+
+    /// Where it is declared, in words.
+    pub(crate) fn place(&self) -> String {
+        format!("`{}` ({}:{})", self.rust_type, self.file, self.line)
+    }
 }

@@ -1,0 +1,11 @@
+//! What the macros register: every event and every handler linked into the
+//! binary; and whether they fit together.
+
+mod events;
+mod graph;
+mod handlers;
+
+pub use events::{EventRegistration, events};
+pub(crate) use graph::disagreements;
+pub use graph::{ConsumerInfo, Registry, registry};
+pub use handlers::{HandlerOptions, HandlerRegistration, Mode, OutboxHandler};

@@ -1,0 +1,188 @@
+//! What became of messages, and writing it down.
+
+use super::super::guard::{self, Ended, LeaseClock};
+use super::super::processor::{FOREIGN_PAUSE, Next};
+use super::super::settlement::{self, Verdict, burial, verdict};
+use super::{Finished, SAVE_AFTER, Session, Signals};
+use crate::handler::HandlerResult;
+use crate::store::settlement::{Failure, Settlement};
+use sea_orm::DbErr;
+use std::time::{Duration, Instant};
+use tokio::task::JoinError;
+
+impl Session<'_> {
+    /// Notes what became of a message.
+    pub(super) fn finished(&mut self, finished: Result<Finished, JoinError>) {
+        let Ok(Finished {
+            seq,
+            ended,
+            rejected,
+        }) = finished
+        else {
+            // A panic is an outcome, so this is none of a handler's: begin anew.
+            self.broken = true;
+            return;
+        };
+        let consumer = self.consumer;
+        let result = match (ended, rejected) {
+            (_, Some(reason)) => HandlerResult::Reject { reason },
+            (Ended::Returned(result), None) => result,
+            (Ended::Panicked(reason), None) => HandlerResult::Retry { reason },
+            (Ended::LeaseOver, None) => {
+                HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
+            }
+            (Ended::Stopped, None) => HandlerResult::retry("stopped"),
+        };
+        let Some(item) = self.lanes.message(seq) else {
+            return;
+        };
+        let attempts = item.attempts + i32::from(!item.charged);
+        if consumer.stop.excuses(&result) {
+            // A charge made before is taken back.
+            if item.charged {
+                item.attempts -= 1;
+                item.charged = false;
+                let attempts = item.attempts;
+                self.note_attempts(seq, attempts, Duration::ZERO, None);
+            }
+            return self.lanes.postpone(seq, None);
+        }
+        match verdict(consumer, &item.message, attempts, result) {
+            Verdict::Fine => {
+                if item.attempts > 0 {
+                    self.notes.done.push(seq);
+                }
+                self.lanes.finish(seq);
+            }
+            Verdict::Again { delay, reason } => {
+                item.attempts = attempts;
+                item.charged = false;
+                self.note_attempts(seq, attempts, delay, Some(reason));
+                self.lanes.postpone(seq, Some(Instant::now() + delay));
+            }
+            Verdict::Bury(reason) => self.bury(seq, attempts, &reason),
+        }
+    }
+
+    pub(super) fn note_attempts(
+        &mut self,
+        seq: i64,
+        attempts: i32,
+        delay: Duration,
+        reason: Option<String>,
+    ) {
+        self.notes.failures.push(Failure {
+            seq,
+            attempts,
+            charged: true,
+            delay,
+            reason,
+        });
+    }
+
+    pub(super) fn bury(&mut self, seq: i64, attempts: i32, reason: &str) {
+        if let Some(item) = self.lanes.message(seq) {
+            self.notes
+                .burials
+                .push(burial(&item.message, attempts, reason));
+            self.notes.buried.push(item.message.clone());
+        }
+        self.lanes.finish(seq);
+    }
+
+    pub(super) fn must_save(&mut self) -> bool {
+        let claimed = self.lanes.last() > self.claimed;
+        let renew = Instant::now() >= self.clock.renew_at();
+        let progress = self.lanes.processed() > self.saved
+            && (self.tasks.is_empty() || self.saved_at.elapsed() > SAVE_AFTER);
+        !self.notes.is_empty() || claimed || renew || progress
+    }
+
+    /// Writes progress and notes, and renews the lease or gives it back. False if
+    /// it was lost.
+    pub(super) async fn save(
+        &mut self,
+        give_back: bool,
+        signals: Signals<'_>,
+    ) -> Result<bool, DbErr> {
+        let consumer = self.consumer;
+        let clock = LeaseClock::start(consumer.lease);
+        let notes = std::mem::take(&mut self.notes);
+        let processed = self.lanes.processed();
+        let mut done_beyond = notes.done.clone();
+        if give_back {
+            done_beyond = self.lanes.done_beyond();
+        }
+        self.recorded |= !notes.failures.is_empty() || !done_beyond.is_empty();
+        self.recorded |= !notes.burials.is_empty();
+        // Suspects stay so, whoever is next.
+        let claimed = if give_back {
+            processed.max(self.suspects)
+        } else {
+            self.lanes.last().max(self.suspects)
+        };
+        let outcome = Settlement {
+            queue: &consumer.queue,
+            partition_id: self.partition_id(),
+            consumer: &consumer.name,
+            owner: &consumer.owner,
+            epoch: self.epoch,
+            processed,
+            claimed,
+            read: (!give_back && self.read.0 > self.claimed).then_some(self.read),
+            failures: notes.failures,
+            burials: notes.burials,
+            done_beyond,
+            forget_attempts: self.recorded && processed > self.saved,
+            keep: (!give_back).then_some(consumer.lease.duration),
+        };
+        match settlement::write(consumer, &notes.buried, self.clock, &outcome).await {
+            Ok(true) => {
+                self.epoch += 1;
+                self.clock = clock;
+                self.claimed = claimed;
+                if processed > self.saved {
+                    signals.progress.notify_one();
+                }
+                self.saved = processed;
+                self.saved_at = Instant::now();
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(error) => {
+                self.notes.failures.splice(..0, outcome.failures);
+                self.notes.burials.splice(..0, outcome.burials);
+                self.notes.buried.splice(..0, notes.buried);
+                self.notes.done.splice(..0, notes.done);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the lease back, with what is done beyond the cursor.
+    pub(super) async fn close(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
+        self.save(true, signals).await?;
+        Ok(if self.foreign {
+            Next::Later(FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64()))
+        } else {
+            Next::Rest
+        })
+    }
+
+    /// Somebody else may have the lease, or will soon: what runs is cancelled, has
+    /// until then to come to its end, and is forgotten.
+    pub(super) async fn lose(&mut self, until: Instant) -> Next {
+        tracing::warn!(
+            queue = &*self.consumer.queue,
+            partition = self.partition,
+            consumer = self.consumer.name,
+            running = self.tasks.len(),
+            "lost the lease; what was done beyond the cursor will be delivered again"
+        );
+        self.stop.stopping.cancel();
+        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout_at(until.into(), ending).await;
+        self.tasks.shutdown().await;
+        Next::Busy
+    }
+}

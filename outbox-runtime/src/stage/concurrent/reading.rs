@@ -1,0 +1,135 @@
+//! Which messages are known: up to the window, and not too many bytes.
+
+use super::super::opening::{Sorted, sort};
+use super::{Item, Session};
+use crate::handler::OutboxMessage;
+use crate::store::registration::StoredConsumer;
+use crate::store::window::{self, Known};
+use crate::text::shown_key;
+use sea_orm::DbErr;
+use std::time::Instant;
+
+/// How many bytes of payloads are held for a partition, about.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a message is taken for before its size is known: so large that the first
+/// read has two for each that may run.
+pub(super) fn likely_bytes(concurrency: u32) -> usize {
+    (MOST_BYTES / (2 * concurrency.max(1) as usize)).max(1)
+}
+
+impl Session<'_> {
+    /// Whether so little is left to start that more should be read.
+    pub(super) fn wants_more(&mut self) -> bool {
+        // What is behind the cursor takes no room.
+        self.lanes.processed();
+        let room = self.lanes.len() < self.consumer.window as usize;
+        let room = room && self.lanes.bytes() < MOST_BYTES;
+        if !room && !self.window_was_full {
+            self.log_full_window();
+        }
+        self.window_was_full = !room;
+        let low = self.lanes.ready() < self.consumer.concurrency as usize;
+        self.more && !self.foreign && room && low
+    }
+
+    pub(super) async fn fetch(&mut self) -> Result<(), DbErr> {
+        let room = self.consumer.window as usize - self.lanes.len();
+        let bytes = (MOST_BYTES - self.lanes.bytes()) / self.average_bytes;
+        let batch = self.consumer.tuning.batch_size;
+        let limit = (batch.max(self.consumer.concurrency) as usize).min(room);
+        let limit = u32::try_from(limit.min(bytes).max(1)).unwrap_or(1);
+        let permit = self.consumer.statements.acquire().await;
+        let known = window::read(
+            &self.consumer.db,
+            self.partition_id(),
+            &self.consumer.name,
+            self.lanes.last(),
+            limit,
+        )
+        .await?;
+        drop(permit);
+        let more = known.len() >= limit as usize;
+        let mut stored = None;
+        for known in known {
+            let read = (known.row.seq, known.row.id);
+            if !self.add(known, &mut stored).await? {
+                break;
+            }
+            self.read = read;
+        }
+        // Not before: an error in between leaves some of them for the next time.
+        self.more = more;
+        Ok(())
+    }
+
+    /// Adds a message to the window; false if it is another process's to handle.
+    pub(super) async fn add(
+        &mut self,
+        mut known: Known,
+        stored: &mut Option<StoredConsumer>,
+    ) -> Result<bool, DbErr> {
+        let seq = known.row.seq;
+        let consumer = self.consumer;
+        let Some(body) = known.row.body.take() else {
+            tracing::error!(
+                queue = &*consumer.queue,
+                partition = self.partition,
+                id = known.row.id,
+                "a message has no body any more; passing over it"
+            );
+            self.lanes.add_done(seq);
+            return Ok(true);
+        };
+        self.recorded |= known.attempt.is_some();
+        let elsewhere = body.target.as_ref().is_some_and(|t| *t != consumer.name);
+        let done = known.attempt.is_some_and(|attempt| attempt.attempts == 0);
+        if elsewhere || done {
+            self.lanes.add_done(seq);
+            return Ok(true);
+        }
+        match sort(consumer, &body.event_type, stored).await? {
+            Sorted::PassedOver => {
+                self.lanes.add_done(seq);
+                return Ok(true);
+            }
+            Sorted::Foreign { elsewhere: true } => {
+                self.foreign = true;
+                return Ok(false);
+            }
+            Sorted::Ours | Sorted::Foreign { elsewhere: false } => {}
+        }
+        let attempts = known.attempt.map_or(0, |attempt| attempt.attempts);
+        let due = known.attempt.map(|attempt| attempt.due_in);
+        let due = due.filter(|due_in| !due_in.is_zero());
+        let bytes = body.payload.len() + body.key.len();
+        self.average_bytes = (self.average_bytes * 7 + bytes).div_ceil(8).max(1);
+        let key = body.key.clone();
+        let queue = &consumer.queue;
+        let message = OutboxMessage::new(queue, self.partition, &known.row, body, 0);
+        let item = Item {
+            message,
+            attempts,
+            charged: false,
+        };
+        let due = due.map(|due_in| Instant::now() + due_in);
+        self.lanes.add(seq, key, item, bytes, due);
+        Ok(true)
+    }
+
+    pub(super) fn log_full_window(&mut self) {
+        let processed = self.lanes.processed();
+        if let Some(item) = self.lanes.message(processed + 1) {
+            tracing::warn!(
+                queue = &*self.consumer.queue,
+                partition = self.partition,
+                consumer = self.consumer.name,
+                key = shown_key(item.message.key()),
+                event = item.message.event_type(),
+                id = item.message.id().get(),
+                attempts = item.attempts,
+                "the window is full: the partition waits for this message"
+            );
+        }
+    }
+}

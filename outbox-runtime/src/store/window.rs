@@ -1,0 +1,170 @@
+//! What a consumer with many keys at a time asks: the lease alone, and messages
+//! beyond those it knows.
+
+use super::cursor::{RawRow, micros};
+use super::sql::{execute, list, query};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
+use std::time::Duration;
+
+/// A lease on a cursor.
+pub(crate) struct Held {
+    pub(crate) epoch: i64,
+    pub(crate) processed: i64,
+    /// More than `processed` if the last one who had it died.
+    pub(crate) claimed: i64,
+}
+
+/// What came of asking for a lease.
+pub(crate) enum Acquired {
+    Held(Held),
+    /// There is nothing to do, or the queue is paused.
+    Nothing,
+    /// Somebody else has it.
+    Busy,
+}
+
+/// Takes the lease if it is free or ours, and there is something to do.
+pub(crate) async fn acquire(
+    db: &DatabaseConnection,
+    partition_id: i64,
+    consumer: &str,
+    owner: &str,
+    lease: Duration,
+) -> Result<Acquired, DbErr> {
+    let rows = query(
+        db,
+        "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, \
+            CASE WHEN c.lease_until IS NULL OR c.lease_until <= {now} OR c.lease_owner = ? \
+                THEN 1 ELSE 0 END, \
+            CASE WHEN NOT q.paused AND EXISTS (SELECT 1 FROM outbox_outgoing o \
+                WHERE o.partition_id = c.partition_id AND o.seq > c.processed_seq) \
+                THEN 1 ELSE 0 END \
+         FROM outbox_cursor c JOIN outbox_queue q ON q.id = ? \
+         WHERE c.partition_id = ? AND c.consumer = ?",
+        [
+            owner.into(),
+            (partition_id & !0x3f).into(),
+            partition_id.into(),
+            consumer.into(),
+        ],
+    )
+    .await?;
+    let Some(row) = rows.first() else {
+        return Ok(Acquired::Busy);
+    };
+    let (processed, claimed): (i64, i64) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+    let epoch: i64 = row.try_get_by_index(2)?;
+    if row.try_get_by_index::<i32>(3)? == 0 {
+        return Ok(Acquired::Busy);
+    }
+    if row.try_get_by_index::<i32>(4)? == 0 {
+        return Ok(Acquired::Nothing);
+    }
+    let taken = execute(
+        db,
+        "UPDATE outbox_cursor SET lease_owner = ?, lease_epoch = lease_epoch + 1, \
+            lease_until = {now+?} \
+         WHERE partition_id = ? AND consumer = ? AND lease_epoch = ? AND processed_seq = ? \
+            AND (lease_until IS NULL OR lease_until <= {now} OR lease_owner = ?)",
+        [
+            owner.into(),
+            micros(lease).into(),
+            partition_id.into(),
+            consumer.into(),
+            epoch.into(),
+            processed.into(),
+            owner.into(),
+        ],
+    )
+    .await?;
+    if taken == 0 {
+        return Ok(Acquired::Busy);
+    }
+    Ok(Acquired::Held(Held {
+        epoch: epoch + 1,
+        processed,
+        claimed,
+    }))
+}
+
+/// A message, and what is known of its attempts.
+pub(crate) struct Known {
+    pub(crate) row: RawRow,
+    pub(crate) attempt: Option<Attempt>,
+}
+
+/// A record of attempts; without any it says that the message is done.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt {
+    pub(crate) attempts: i32,
+    /// Until it is due; nothing if it is.
+    pub(crate) due_in: Duration,
+}
+
+/// The next messages after `after`; none of a paused queue. The rows are in a
+/// subquery with its own limit: joined first and limited afterwards, MariaDB would
+/// sort the whole log.
+pub(crate) async fn read(
+    db: &DatabaseConnection,
+    partition_id: i64,
+    consumer: &str,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<Known>, DbErr> {
+    let rows = query(
+        db,
+        "SELECT o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
+            {us(b.enqueued_at)}, a.attempts, {us(a.not_before)} - {now_us} \
+         FROM (SELECT g.seq, g.id FROM outbox_outgoing g \
+            WHERE g.partition_id = ? AND g.seq > ? \
+                AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.id = ? AND q.paused) \
+            ORDER BY g.seq LIMIT ?) o \
+         LEFT JOIN outbox_body b ON b.id = o.id \
+         LEFT JOIN outbox_attempt a ON a.partition_id = ? AND a.consumer = ? AND a.seq = o.seq \
+         ORDER BY o.seq",
+        [
+            partition_id.into(),
+            after.into(),
+            (partition_id & !0x3f).into(),
+            i64::from(limit).into(),
+            partition_id.into(),
+            consumer.into(),
+        ],
+    )
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let attempts: Option<i32> = row.try_get_by_index(8)?;
+            let due_in: Option<i64> = row.try_get_by_index(9)?;
+            Ok(Known {
+                row: RawRow::read(row, row.try_get_by_index(0)?, 1)?,
+                attempt: attempts.map(|attempts| Attempt {
+                    attempts,
+                    due_in: Duration::from_micros(due_in.unwrap_or(0).max(0).unsigned_abs()),
+                }),
+            })
+        })
+        .collect()
+}
+
+/// Remembers that messages are done although one before them is not.
+pub(super) async fn mark_done<C: ConnectionTrait>(
+    conn: &C,
+    partition_id: i64,
+    consumer: &str,
+    seqs: &[i64],
+) -> Result<(), DbErr> {
+    // Of our own numbers, so that one statement does for a whole window.
+    let seqs = list(seqs.iter().copied());
+    let delete = format!(
+        "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq IN ({seqs})"
+    );
+    execute(conn, &delete, [partition_id.into(), consumer.into()]).await?;
+    let insert = format!(
+        "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
+         SELECT o.partition_id, ?, o.seq, 0, {{now}} FROM outbox_outgoing o \
+         WHERE o.partition_id = ? AND o.seq IN ({seqs})"
+    );
+    execute(conn, &insert, [consumer.into(), partition_id.into()]).await?;
+    Ok(())
+}
