@@ -3,6 +3,8 @@
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use std::fmt::Display;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{Attribute, Visibility};
 
 /// The mistakes found so far, in the order in which they were found.
 #[derive(Default)]
@@ -69,6 +71,31 @@ pub(crate) fn list(names: &[&str]) -> String {
         [one] => one.clone(),
         [head @ .., last] => format!("{} and {last}", head.join(", ")),
     }
+}
+
+/// Reads the item that an attribute stands on; one of another kind is a mistake at
+/// the keyword that says so.
+pub(crate) fn item<T: Parse>(
+    tokens: TokenStream,
+    otherwise: &str,
+    errors: &mut Errors,
+) -> Option<T> {
+    let item = syn::parse2(tokens.clone()).ok();
+    if item.is_none() {
+        errors.at(keyword(tokens), otherwise);
+    }
+    item
+}
+
+fn keyword(item: TokenStream) -> Span {
+    let find = |input: ParseStream<'_>| {
+        input.call(Attribute::parse_outer)?;
+        input.parse::<Visibility>()?;
+        let span = input.span();
+        input.parse::<TokenStream>()?;
+        Ok(span)
+    };
+    find.parse2(item).unwrap_or_else(|_| Span::call_site())
 }
 
 #[cfg(test)]

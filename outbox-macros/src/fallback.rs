@@ -3,10 +3,12 @@
 
 use crate::diag::Errors;
 use crate::event::{Input, Methods};
+use crate::handler;
 use crate::paths;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Data;
+use syn::ext::IdentExt;
 
 /// The errors of an event, and its methods. It is not registered.
 pub(crate) fn event(input: &Input, errors: &Errors) -> TokenStream {
@@ -39,6 +41,29 @@ pub(crate) fn event(input: &Input, errors: &Errors) -> TokenStream {
             use #krate::__private as __outbox;
             #implementation
             #methods
+        };
+    }
+}
+
+/// The errors of a handler, and the type that stands for it. It is not registered.
+pub(crate) fn handler(input: &handler::Input, errors: &Errors) -> TokenStream {
+    if input.is_method() {
+        return quote!(#errors);
+    }
+    let known = &mut Errors::default();
+    let (krate, handle) = (paths::krate(&input.options, known), input.handle(known));
+    let name = input.item.sig.ident.unraw().to_string();
+    let marker = handler::marker(&input.item.vis, &handle, &name);
+    quote! {
+        #errors
+        #marker
+        const _: () = {
+            use #krate::__private as __outbox;
+            #[automatically_derived]
+            impl __outbox::OutboxHandler for #handle {
+                const REGISTRATION: __outbox::HandlerRegistration =
+                    __outbox::HandlerRegistration::PLACEHOLDER;
+            }
         };
     }
 }

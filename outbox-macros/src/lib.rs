@@ -6,6 +6,7 @@
 mod diag;
 mod event;
 mod fallback;
+mod handler;
 mod name;
 mod options;
 mod partitions;
@@ -92,6 +93,97 @@ pub fn outbox_event(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(OutboxEvent, attributes(outbox))]
 pub fn derive_outbox_event(item: TokenStream) -> TokenStream {
     event::derive(item.into()).into()
+}
+
+/// Makes an async function a handler of an event.
+///
+/// ```
+/// use outbox::prelude::*;
+///
+/// # #[derive(Clone)] pub struct Warehouse;
+/// # impl Warehouse { async fn ship(&self, _: i64) -> Result<(), std::io::Error> { Ok(()) } }
+/// #[outbox_event(queue = "orders", partitions = 4)]
+/// #[derive(Debug, Serialize, Deserialize)]
+/// pub struct OrderCreated {
+///     pub order_id: i64,
+/// }
+///
+/// /// At least once, outside any transaction: call the world.
+/// #[outbox_handler(mode = leased, retry(base = "1s", max = "5m"), lease = "1m")]
+/// async fn ship(event: OrderCreated, State(warehouse): State<Warehouse>) -> Result<(), HandlerError> {
+///     warehouse.ship(event.order_id).await?; // any error is a retry
+///     Ok(())
+/// }
+///
+/// /// Exactly once with the database: what is written commits with the acknowledgement.
+/// #[outbox_handler(mode = transactional, consumer = "ledger")]
+/// async fn book(event: OrderCreated, tx: &DatabaseTransaction) -> Result<(), HandlerError> {
+///     tx.execute_unprepared("INSERT INTO ledger ...").await?;
+///     Ok(())
+/// }
+/// # fn main() {}
+/// ```
+///
+/// The function stays as it is and can be called, in a test for example. Beside it
+/// there is a type of the same name that stands for the handler, for
+/// `.handler::<ship>()` and `outbox::handlers![ship, book]`; and the handler is listed,
+/// so that `Outbox::builder(db).start()` finds it.
+///
+/// # Arguments
+///
+/// The first is the message:
+///
+/// | type | what it gets |
+/// |---|---|
+/// | `E` | an event, one at a time |
+/// | `Message<E>` | with id, key, partition, sequence, attempts, headers, enqueued-at |
+/// | `Vec<E>`, `Vec<Message<E>>` | a batch of one partition, all or nothing; if it fails, one message at a time until the guilty one is found |
+/// | `Batch<'_, E>`, `Batch<'_, Message<E>>` | a batch, with an outcome for each message |
+///
+/// Further ones, in any order: `State<T>`, a clone of what was given to the builder
+/// with `.state(..)`; `&Ctx`, message data, cancellation and remaining time; `Headers`;
+/// in transactional mode `&DatabaseTransaction`; and types that implement `outbox::Extract`.
+/// Of a batch they concern its first message.
+///
+/// # Return types
+///
+/// Nothing, `HandlerResult`, or `Result<(), E>` where `E` implements `Display`: an error
+/// is a retry. `HandlerError` says more: `retry`, `retry_after`, `reject`; `?` makes one of
+/// every standard error.
+///
+/// # Options
+///
+/// | option | value |
+/// |---|---|
+/// | `mode` | `leased` or `transactional`; needed |
+/// | `consumer` | the consumer it belongs to, `"ledger"`; `"default"` if left out. A consumer has its own progress, failures and dead letters |
+/// | `from` | `earliest`: a new consumer of an old queue starts at the oldest message that is still there, not at the next one |
+/// | `batch` | how many messages it takes at once, 1 to 10,000 |
+/// | `concurrency` | how many keys of a partition at a time, each in order; leased, single messages. After a crash what was done ahead of a message that was not is delivered again |
+/// | `max_attempts` | after so many failed attempts a message goes to the dead letters; 10 |
+/// | `retry` | `retry(base = "1s", max = "5m", jitter = true)`: the pause after a failure, doubling from `base` to `max`, at random up to that with `jitter` |
+/// | `lease` | how long a claim is valid, `"30s"`; handlers of one consumer share the longest |
+/// | `headroom` | how long before the end of the lease the handler is cancelled, `"2s"` |
+/// | `timeout` | how long one call may take; none if left out, then the lease is the limit |
+/// | `handle` | another name for the type that stands for the handler, `ShipHandler`; where a module or a type is called like the function |
+/// | `crate` | the path of this crate if it is not `::outbox` |
+///
+/// Durations are a whole number and `ms`, `s`, `m` or `h`.
+///
+/// # If a handler is not found
+///
+/// Handlers are found in every crate that is linked into the binary. A library that is
+/// listed in `Cargo.toml` but that the binary never names is not linked, and its handlers
+/// and events are not there. The remedy is one line in the binary, `use my_handlers as _;`;
+/// using anything of the library does too. `start()` logs which handlers it runs. A test
+/// that looks for a handler in `outbox::registry()` finds this before a deploy does.
+/// `.strict()` makes an event without a handler an error, if the event itself is linked.
+///
+/// A method cannot be a handler, with `self` or without: the type beside it has no place
+/// in an `impl`.
+#[proc_macro_attribute]
+pub fn outbox_handler(args: TokenStream, item: TokenStream) -> TokenStream {
+    handler::attribute(args.into(), item.into()).into()
 }
 
 /// Declares a queue once, as a type, so that its events cannot disagree on its partitions.

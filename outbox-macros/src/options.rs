@@ -15,6 +15,10 @@ pub(crate) struct Spec {
     /// With its punctuation: "`#[outbox_event]`".
     pub(crate) host: &'static str,
     pub(crate) options: &'static [&'static str],
+    /// Those that are lists themselves, each with an example: `retry(base = "1s")`.
+    pub(crate) lists: &'static [(&'static str, &'static str)],
+    /// Values that people may write without their option: `leased` of `mode`.
+    pub(crate) words: &'static [(&'static str, &'static str)],
     /// An entry to show when something is not one.
     pub(crate) example: &'static str,
 }
@@ -31,7 +35,12 @@ struct Entry {
     name: Ident,
     option: &'static str,
     /// `None` if the value cannot be read; that has been reported.
-    value: Option<Expr>,
+    value: Option<Value>,
+}
+
+enum Value {
+    Expr(Expr),
+    List(TokenStream),
 }
 
 impl Options {
@@ -71,7 +80,18 @@ impl Options {
 
     /// The value of an option, if it is given and can be read.
     pub(crate) fn value(&self, option: &str) -> Option<&Expr> {
-        self.entry(option)?.value.as_ref()
+        match self.entry(option)?.value.as_ref()? {
+            Value::Expr(value) => Some(value),
+            Value::List(_) => None,
+        }
+    }
+
+    /// The tokens of an option that is a list.
+    pub(crate) fn list(&self, option: &str) -> Option<&TokenStream> {
+        match self.entry(option)?.value.as_ref()? {
+            Value::List(tokens) => Some(tokens),
+            Value::Expr(_) => None,
+        }
     }
 
     /// The name of an option as it stands in the list.
@@ -99,11 +119,35 @@ impl Options {
             );
             return skip_entry(input);
         };
-        let value = parse_value(&name, input, errors);
+        if self.is_bare_word(&name, input, errors) {
+            return;
+        }
+        let lists = self.spec.lists.iter();
+        let value = if let Some((_, example)) = lists.clone().find(|(list, _)| name == list) {
+            parse_list(&name, example, input, errors).map(Value::List)
+        } else {
+            parse_value(&name, input, errors).map(Value::Expr)
+        };
         self.add(name, value, errors);
     }
 
-    fn add(&mut self, name: Ident, value: Option<Expr>, errors: &mut Errors) {
+    /// Whether it is a value without its option, which counts as given then.
+    fn is_bare_word(&mut self, name: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> bool {
+        let is_bare = input.is_empty() || input.peek(Token![,]);
+        let words = self.spec.words.iter();
+        let Some((word, option)) = words.clone().find(|(word, _)| is_bare && name == word) else {
+            return false;
+        };
+        errors.at(name.span(), format!("write `{option} = {word}`"));
+        self.entries.push(Entry {
+            name: name.clone(),
+            option,
+            value: None,
+        });
+        true
+    }
+
+    fn add(&mut self, name: Ident, value: Option<Value>, errors: &mut Errors) {
         let given = name.unraw().to_string();
         let Spec { host, options, .. } = self.spec;
         if let Some(option) = options.iter().copied().find(|option| *option == given) {
@@ -182,6 +226,30 @@ fn parse_value(name: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Opt
     }
 }
 
+fn parse_list(
+    name: &Ident,
+    example: &str,
+    input: ParseStream<'_>,
+    errors: &mut Errors,
+) -> Option<TokenStream> {
+    let parse = |input: ParseStream<'_>| {
+        let content;
+        syn::parenthesized!(content in input);
+        content.parse()
+    };
+    if input.peek(syn::token::Paren)
+        && let Ok(tokens) = parse(input)
+    {
+        return Some(tokens);
+    }
+    errors.at(
+        name.span(),
+        format!("`{name}` is a list: write `{name}({example})`"),
+    );
+    skip_entry(input);
+    None
+}
+
 fn no_value(name: &Ident) -> String {
     format!("expected a value: write `{name} = ..`")
 }
@@ -214,7 +282,9 @@ mod tests {
 
     static SPEC: Spec = Spec {
         host: "`#[outbox_event]`",
-        options: &["queue", "partitions", "crate"],
+        options: &["queue", "partitions", "crate", "retry"],
+        lists: &[("retry", "base = 1")],
+        words: &[("four", "partitions")],
         example: "queue = \"orders\"",
     };
 
@@ -257,12 +327,31 @@ mod tests {
             "partitions: 4",
             "partitions = 4 5",
             "self = 4",
+            "retry",
+            "retry = 4",
+            "retry()()",
             "r#partition = 4",
         ] {
             let (options, errors) = read(&format!("{nonsense}, queue = \"orders\""));
             assert!(!errors.is_empty(), "{nonsense}");
             assert!(options.value("queue").is_some(), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn a_list_within_the_list_is_given_as_it_is() {
+        let (options, errors) = read("retry(a = 1, b), queue = A");
+        assert!(errors.is_empty());
+        let inner = options.list("retry").map(ToString::to_string);
+        assert_eq!(inner.as_deref(), Some("a = 1 , b"));
+        assert!(options.value("retry").is_none() && options.value("queue").is_some());
+    }
+
+    #[test]
+    fn a_value_without_its_option_is_not_missing_as_well() {
+        let (options, errors) = read("four, queue = A");
+        assert!(!errors.is_empty() && !options.lacks("partitions"));
+        assert!(options.value("queue").is_some());
     }
 
     #[test]

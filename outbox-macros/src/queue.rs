@@ -11,6 +11,8 @@ use syn::{Attribute, Expr, Ident, LitStr, Token, Visibility};
 static SPEC: Spec = Spec {
     host: "`queue!`",
     options: &["partitions", "crate"],
+    lists: &[],
+    words: &[],
     example: "partitions = 4",
 };
 

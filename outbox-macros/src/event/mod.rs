@@ -14,6 +14,8 @@ mod snapshots;
 
 pub(crate) use methods::Methods;
 pub(crate) use parse::Input;
+#[cfg(test)]
+pub(crate) use snapshots::check as check_snapshot;
 
 use crate::diag::Errors;
 use crate::fallback;

@@ -2,11 +2,10 @@
 //!
 //! Knows where things stand, not whether they make sense.
 
-use crate::diag::Errors;
+use crate::diag::{self, Errors};
 use crate::options::{Options, Spec};
 use proc_macro2::{Span, TokenStream};
-use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Data, DeriveInput, Meta, Visibility};
+use syn::{Attribute, Data, DeriveInput, Meta};
 
 /// An event as it is written.
 pub(crate) struct Input {
@@ -31,12 +30,16 @@ const OPTIONS: &[&str] = &[
 static ATTRIBUTE: Spec = Spec {
     host: "`#[outbox_event]`",
     options: OPTIONS,
+    lists: &[],
+    words: &[],
     example: "queue = \"orders\"",
 };
 
 static DERIVE: Spec = Spec {
     host: "`#[outbox]`",
     options: OPTIONS,
+    lists: &[],
+    words: &[],
     example: "queue = \"orders\"",
 };
 
@@ -46,13 +49,11 @@ pub(super) fn attribute(
     item: TokenStream,
     errors: &mut Errors,
 ) -> Option<Input> {
-    let Ok(item) = syn::parse2(item.clone()) else {
-        errors.at(
-            keyword(item),
-            "`#[outbox_event]` goes on a struct or an enum, and this is neither",
-        );
-        return None;
-    };
+    let item = diag::item(
+        item,
+        "`#[outbox_event]` goes on a struct or an enum, and this is neither",
+        errors,
+    )?;
     let mut options = Options::new(&ATTRIBUTE);
     options.read(args, errors);
     Some(Input {
@@ -129,16 +130,4 @@ fn refuse_inner_attributes(data: &Data, errors: &mut Errors) {
         }
         Data::Union(_) => {}
     }
-}
-
-/// The place of the keyword that says what an item is.
-fn keyword(item: TokenStream) -> Span {
-    let find = |input: ParseStream<'_>| {
-        input.call(Attribute::parse_outer)?;
-        input.parse::<Visibility>()?;
-        let span = input.span();
-        input.parse::<TokenStream>()?;
-        Ok(span)
-    };
-    find.parse2(item).unwrap_or_else(|_| Span::call_site())
 }

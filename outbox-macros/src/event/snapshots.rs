@@ -6,7 +6,7 @@ use expect_test::{ExpectFile, expect_file};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-fn check(generated: TokenStream, expected: ExpectFile) {
+pub(crate) fn check(generated: TokenStream, expected: ExpectFile) {
     let file = syn::parse2(generated).expect("the macros generate Rust");
     expected.assert_eq(&prettyplease::unparse(&file));
 }
