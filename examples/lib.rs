@@ -1,11 +1,17 @@
-//! What the examples share: where the database is.
+//! What the examples share: where the database is, a warehouse, and words.
 
-use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbErr};
+pub mod warehouse;
+
+use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbErr, Statement};
+use std::fmt::Display;
+use std::time::{Duration, Instant};
 
 /// A database to run an example on, and its temporary file if it has one.
 pub struct ExampleDb {
     /// The connections.
     pub db: DatabaseConnection,
+    /// Where it is.
+    pub url: String,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -20,20 +26,22 @@ pub async fn connect() -> Result<ExampleDb, Box<dyn std::error::Error>> {
         Err(_) => {
             let directory = tempfile::tempdir()?;
             let file = directory.path().join("orders.db");
-            (
-                format!("sqlite://{}?mode=rwc", file.display()),
-                Some(directory),
-            )
+            let url = format!("sqlite://{}?mode=rwc", file.display());
+            (url, Some(directory))
         }
     };
-    let db = open(&url).await?;
     Ok(ExampleDb {
-        db,
+        db: open(&url).await?,
+        url,
         _directory: directory,
     })
 }
 
-async fn open(url: &str) -> Result<DatabaseConnection, DbErr> {
+/// Connects to a database.
+///
+/// # Errors
+/// If it does not answer.
+pub async fn open(url: &str) -> Result<DatabaseConnection, DbErr> {
     let mut options = ConnectOptions::new(url);
     options.max_connections(10).sqlx_logging(false);
     let db = Database::connect(options).await?;
@@ -42,4 +50,49 @@ async fn open(url: &str) -> Result<DatabaseConnection, DbErr> {
         db.execute_unprepared("PRAGMA journal_mode = WAL").await?;
     }
     Ok(db)
+}
+
+/// Makes a table anew.
+///
+/// # Errors
+/// If the database refuses.
+pub async fn table(db: &DatabaseConnection, name: &str, columns: &str) -> Result<(), DbErr> {
+    db.execute_unprepared(&format!("DROP TABLE IF EXISTS {name}"))
+        .await?;
+    db.execute_unprepared(&format!("CREATE TABLE {name} ({columns})"))
+        .await?;
+    Ok(())
+}
+
+/// How many rows a table has.
+///
+/// # Errors
+/// If the database refuses.
+pub async fn count(db: &DatabaseConnection, table: &str) -> Result<u64, DbErr> {
+    let sql = format!("SELECT COUNT(*) FROM {table}");
+    let row = db
+        .query_one_raw(Statement::from_string(db.get_database_backend(), sql))
+        .await?;
+    let rows: i64 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;
+    Ok(rows.unsigned_abs())
+}
+
+/// Says what happened: a word and a sentence.
+pub fn say(word: &str, sentence: impl Display) {
+    println!("{word:<12} {sentence}");
+}
+
+/// Waits until something is so.
+///
+/// # Errors
+/// If it is not after 30 seconds.
+pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition().await {
+        if Instant::now() > deadline {
+            return Err(format!("waited 30 s in vain for {what}"));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
 }

@@ -1,102 +1,253 @@
-//! Orders are placed, their events enqueued in the same transaction, and delivered.
+//! The whole story, checked as it goes: orders are placed with their events, one is
+//! rolled back, a ledger is kept exactly, a warehouse fails and recovers, a poison order
+//! is buried, repaired and replayed, and a worker is killed in the middle of its work.
 //!
-//! `cargo run --example orders` needs nothing: it uses SQLite in a temporary
-//! file. `DATABASE_URL=postgres://…` or `mysql://…` runs it there instead.
+//! `cargo run --example orders` needs nothing: it uses SQLite in a temporary file.
+//! `DATABASE_URL=postgres://…` or `mysql://…` runs it there instead.
 
-use outbox::LeasedMessageHandler;
 use outbox::prelude::*;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use outbox::{DeadLetterFilter, DeadLetterScope, DeadLetterStatus, OutboxHandle};
+use outbox_examples::warehouse::Warehouse;
+use outbox_examples::{ExampleDb, connect, eventually, say, table};
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 #[outbox_event(queue = "orders", partitions = 4, name = "order.created", key = customer)]
 #[derive(Debug, Serialize, Deserialize)]
 struct OrderCreated {
     order_id: i64,
     customer: String,
+    address: String,
     total_cents: i64,
 }
 
-/// Ships an order. The first attempt of order 2 fails, so it is made again.
-#[derive(Clone, Default)]
-struct Ship {
-    shipped: Arc<AtomicUsize>,
+/// At least once, outside any transaction: calls the world.
+#[outbox_handler(mode = leased, retry(base = "300ms", max = "1s"), lease = "2s")]
+async fn ship(
+    order: Message<OrderCreated>,
+    State(warehouse): State<Warehouse>,
+) -> Result<(), HandlerError> {
+    if order.event.address.is_empty() {
+        return Err(HandlerError::reject("it has no address"));
+    }
+    warehouse
+        .ship(order.event.order_id, order.attempts())
+        .await?; // an error is a retry
+    Ok(())
 }
 
-#[async_trait::async_trait]
-impl LeasedMessageHandler for Ship {
-    async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
-        let event: OrderCreated = match serde_json::from_slice(message.payload()) {
-            Ok(event) => event,
-            Err(error) => return HandlerResult::reject(error),
-        };
-        if event.order_id == 2 && message.attempts() == 0 {
-            println!("failed     order 2, the warehouse is closed; it will be tried again");
-            return HandlerResult::retry_after(Duration::from_millis(300), "warehouse closed");
-        }
-        println!("delivered  order {} of {}", event.order_id, event.customer);
-        self.shipped.fetch_add(1, Ordering::SeqCst);
-        HandlerResult::Success
-    }
+/// Exactly once with the database: the entry commits with the acknowledgement.
+#[outbox_handler(mode = transactional, consumer = "ledger")]
+async fn book(order: OrderCreated, tx: &DatabaseTransaction) -> Result<(), HandlerError> {
+    let OrderCreated {
+        order_id,
+        total_cents,
+        ..
+    } = order;
+    let entry = format!("INSERT INTO example_ledger VALUES ({order_id}, {total_cents})");
+    tx.execute_unprepared(&entry).await?;
+    Ok(())
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let example = outbox_examples::connect().await?;
+async fn main() -> Result<(), Box<dyn Error>> {
+    if let Ok(url) = std::env::var("ORDERS_WORKER") {
+        return worker(&url).await;
+    }
+    let example = connect().await?;
     let db = &example.db;
-    println!("database   {:?}", db.get_database_backend());
+    say("database", format!("{:?}", db.get_database_backend()));
     outbox::migrate(db).await?;
-    println!("migrated   the outbox tables are there");
-    db.execute_unprepared("DROP TABLE IF EXISTS example_order")
-        .await?;
-    db.execute_unprepared("CREATE TABLE example_order (id BIGINT PRIMARY KEY, total BIGINT)")
-        .await?;
+    table(db, "example_order", "id BIGINT PRIMARY KEY, total BIGINT").await?;
+    table(db, "example_ledger", "order_id BIGINT, total BIGINT").await?;
+    let warehouse = Warehouse::default();
 
-    let ship = Ship::default();
-    let running = Outbox::builder(db.clone())
-        .queue("orders", OrderCreated::QUEUE.partitions())
-        .leased(ship.clone())
-        .start()
-        .await?;
-
-    let orders = [(1, "ada"), (2, "grace"), (3, "ada"), (4, "grace")];
-    for (order_id, customer) in orders {
-        let tx = db.begin().await?;
-        let id = place(&tx, order_id, customer).await?;
-        tx.commit().await?;
-        println!("committed  order {order_id} of {customer}, its event is message {id}");
+    let running = start(db, &warehouse).await?;
+    let before = pending_letters(&running).await?; // of an earlier run, if any
+    for (order_id, customer) in [(1, "ada"), (2, "grace"), (3, "ada"), (4, "grace")] {
+        place(db, order_id, customer, "Main Street 1").await?;
     }
-    let tx = db.begin().await?;
-    place(&tx, 5, "ada").await?;
-    tx.rollback().await?;
-    println!("rolled back order 5: neither the order nor its event exists");
+    roll_back(db).await?;
+    eventually("four shipments", async || {
+        warehouse.shipped().starts_with(&[1, 2, 3, 4])
+    })
+    .await?;
 
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while ship.shipped.load(Ordering::SeqCst) < orders.len() && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    poison(db, &warehouse, &running).await?;
     running.stop().await;
-    db.execute_unprepared("DROP TABLE example_order").await?;
-    let shipped = ship.shipped.load(Ordering::SeqCst);
-    println!("result     {} committed, {shipped} delivered", orders.len());
-    if shipped != orders.len() {
-        return Err("every committed order must be delivered".into());
-    }
+    kill_a_worker(&example).await?;
+    let running = start(db, &warehouse).await?;
+    say(
+        "started",
+        "another process; it takes over when the dead one's lease of 2 s ends",
+    );
+    eventually("the order left behind", async || {
+        warehouse.shipped().contains(&8)
+    })
+    .await?;
+
+    let checked = summary(db, before, &warehouse, &running).await;
+    running.stop().await;
+    checked
+}
+
+/// Delivers: every handler in this program is found.
+async fn start(
+    db: &DatabaseConnection,
+    warehouse: &Warehouse,
+) -> Result<OutboxHandle, outbox::StartError> {
+    Outbox::builder(db.clone())
+        .profile(OutboxProfile::low_latency())
+        .state(warehouse.clone())
+        .start()
+        .await
+}
+
+/// An order and its event, in one transaction.
+async fn place(
+    db: &DatabaseConnection,
+    order_id: i64,
+    customer: &str,
+    address: &str,
+) -> Result<(), Box<dyn Error>> {
+    let tx = db.begin().await?;
+    write(&tx, order_id, customer, address).await?;
+    tx.commit().await?;
+    say(
+        "committed",
+        format!("order {order_id} of {customer} and its event, together"),
+    );
     Ok(())
 }
 
 /// A function of the user's own, generic over transaction and connection.
-async fn place<C: ConnectionTrait>(
+async fn write<C: ConnectionTrait>(
     conn: &C,
     order_id: i64,
     customer: &str,
-) -> Result<OutboxMessageId, Box<dyn std::error::Error>> {
-    let insert = format!("INSERT INTO example_order (id, total) VALUES ({order_id}, 1999)");
+    address: &str,
+) -> Result<(), Box<dyn Error>> {
+    let insert = format!("INSERT INTO example_order VALUES ({order_id}, 1999)");
     conn.execute_unprepared(&insert).await?;
     let event = OrderCreated {
         order_id,
         customer: customer.to_owned(),
+        address: address.to_owned(),
         total_cents: 1999,
     };
-    Ok(event.emit(conn).await?)
+    event.emit(conn).await?;
+    Ok(())
+}
+
+async fn roll_back(db: &DatabaseConnection) -> Result<(), Box<dyn Error>> {
+    let tx = db.begin().await?;
+    write(&tx, 5, "ada", "Main Street 1").await?;
+    tx.rollback().await?;
+    say("rolled back", "order 5: neither it nor its event exists");
+    Ok(())
+}
+
+/// An order nobody can ship is set aside; its customer's next one is not held up. Then
+/// somebody looks at it, repairs it and sends it again.
+async fn poison(
+    db: &DatabaseConnection,
+    warehouse: &Warehouse,
+    running: &OutboxHandle,
+) -> Result<(), Box<dyn Error>> {
+    let before = pending_letters(running).await?;
+    place(db, 6, "ada", "").await?;
+    place(db, 7, "ada", "Main Street 1").await?;
+    eventually("order 7", async || warehouse.shipped().contains(&7)).await?;
+    eventually("a dead letter", async || {
+        pending_letters(running).await.ok() > Some(before)
+    })
+    .await?;
+    let letters = running.outbox().dead_letters().of::<OrderCreated>();
+    let pending = DeadLetterFilter::new().status(DeadLetterStatus::Pending);
+    let letter = letters
+        .list(&pending)
+        .await?
+        .pop()
+        .ok_or("no letter")?
+        .letter;
+    say("dead letter", format!("order 6: {}", letter.reason));
+    let repaired = letters.requeue_with(DeadLetterScope::letters([letter.id]), |order| {
+        let address = "Side Street 2".to_owned();
+        OrderCreated { address, ..order }
+    });
+    repaired.await?;
+    say(
+        "repaired",
+        "order 6 has an address now and goes through its queue again",
+    );
+    Ok(eventually("order 6", async || warehouse.shipped().contains(&6)).await?)
+}
+
+async fn pending_letters(running: &OutboxHandle) -> Result<u64, Box<dyn Error>> {
+    let pending = DeadLetterFilter::new().status(DeadLetterStatus::Pending);
+    Ok(running.outbox().dead_letters().count(&pending).await?)
+}
+
+/// Another process takes an order, and dies before it is done with it.
+async fn kill_a_worker(example: &ExampleDb) -> Result<(), Box<dyn Error>> {
+    place(&example.db, 8, "grace", "Main Street 1").await?;
+    let mut worker = Command::new(std::env::current_exe()?)
+        .env("ORDERS_WORKER", &example.url)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = worker.stdout.take().ok_or("the worker has no output")?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    print!("{line}");
+    worker.kill()?;
+    worker.wait()?;
+    say("killed", "that process, with -9: it could not say goodbye");
+    Ok(())
+}
+
+/// The other process: it hangs with the first order it gets.
+async fn worker(url: &str) -> Result<(), Box<dyn Error>> {
+    let db = outbox_examples::open(url).await?;
+    let running = Outbox::builder(db)
+        .state(Warehouse::that_hangs())
+        .consumers(["default"])
+        .start()
+        .await?;
+    std::future::pending::<()>().await;
+    running.stop().await;
+    Ok(())
+}
+
+/// What was promised, counted.
+async fn summary(
+    db: &DatabaseConnection,
+    before: u64,
+    warehouse: &Warehouse,
+    running: &OutboxHandle,
+) -> Result<(), Box<dyn Error>> {
+    let orders = outbox_examples::count(db, "example_order").await?;
+    eventually("the ledger", async || {
+        outbox_examples::count(db, "example_ledger").await.ok() == Some(orders)
+    })
+    .await?;
+    let entries = outbox_examples::count(db, "example_ledger").await?;
+    let buried = pending_letters(running).await? - before;
+    let shipped = warehouse.shipped();
+    println!();
+    println!("  consumer   committed   delivered   dead letters");
+    println!("  ledger     {orders:>9}   {entries:>9}   {:>12}", 0);
+    println!(
+        "  default    {orders:>9}   {:>9}   {buried:>12}",
+        shipped.len()
+    );
+    if entries != orders || shipped.len() as u64 + buried != orders {
+        return Err("committed must be delivered or in dead letters".into());
+    }
+    println!();
+    say(
+        "checked",
+        "committed = delivered + dead letters, for every consumer",
+    );
+    Ok(())
 }

@@ -1,49 +1,101 @@
 //! A transactional outbox on sea-orm 2.
 //!
 //! A service writes its data and, in the same transaction, the events that
-//! others must hear of:
+//! others must hear of. Afterwards they are delivered: none lost, none invented, in
+//! order per key, whatever crashes.
 //!
-//! ```
+//! ```standalone_crate
 //! use outbox::prelude::*;
 //!
-//! #[outbox_event(queue = "orders", partitions = 4)]
+//! #[outbox_event(queue = "orders", partitions = 4, key = order_id)]
 //! #[derive(Debug, Serialize, Deserialize)]
 //! pub struct OrderCreated {
 //!     pub order_id: i64,
 //!     pub total_cents: i64,
 //! }
 //!
-//! # async fn place() -> Result<(), Box<dyn std::error::Error>> {
-//! let db = sea_orm::Database::connect("sqlite::memory:").await?;
+//! #[outbox_handler(mode = leased)]
+//! async fn ship(event: OrderCreated) -> Result<(), HandlerError> {
+//!     println!("order {} is on its way", event.order_id);
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let url = format!("sqlite://{}?mode=rwc", directory.path().join("o.db").display());
+//! let db = sea_orm::Database::connect(url).await?;
 //! outbox::migrate(&db).await?;
+//! let running = Outbox::builder(db.clone()).start().await?; // finds `ship`
 //!
 //! let tx = db.begin().await?;
 //! // ... your own writes ...
-//! OrderCreated { order_id: 7, total_cents: 1999 }.enqueue(&tx, 7).await?;
+//! OrderCreated { order_id: 7, total_cents: 1999 }.emit(&tx).await?;
 //! tx.commit().await?;
+//!
+//! running.stop().await;
 //! # Ok(())
 //! # }
-//! # fn main() {}
 //! ```
+//!
+//! What a handler may be is told by [`outbox_handler`], what an event may be by
+//! [`outbox_event`], how to run things by [`OutboxBuilder`], and what to do with messages
+//! that could not succeed by [`DeadLetters`].
 
 /// For handlers made by hand: their traits have `async` methods.
 pub use async_trait::async_trait;
-pub use outbox_macros::{OutboxEvent, outbox_event, queue};
+pub use outbox_macros::{OutboxEvent, outbox_event, outbox_handler, queue};
 pub use outbox_migrations as migrations;
 pub use outbox_migrations::{SchemaError, check as check_schema, migrate};
 pub use outbox_runtime::{
-    Batch, ConfigError, ConsumerStats, Ctx, DEFAULT_MAX_PAYLOAD, EnqueueError, EnqueueErrorKind,
-    EnqueueOptions, Event, EventKey, EventRegistration, FailingMessage, HandlerResult, Headers,
-    InvalidHeader, InvalidName, InvalidPartitions, LeaseConfig, LeasedHandler,
-    LeasedMessageHandler, MAX_KEY_LEN, MAX_NAME_LEN, NewMessage, Outbox, OutboxBuilder,
-    OutboxHandle, OutboxMessage, OutboxMessageId, OutboxProfile, OutboxStats, OutboxTransaction,
-    PartitionStats, Partitions, Queue, QueueBuilder, QueueStats, QueueType, RetryPolicy,
-    StartError, StopReport, TransactionalHandler, TransactionalMessageHandler,
+    Batch, ConfigError, ConsumerInfo, ConsumerStats, Ctx, DEFAULT_MAX_PAYLOAD, EnqueueError,
+    EnqueueErrorKind, EnqueueOptions, Event, EventKey, EventRegistration, Extract, FailingMessage,
+    FromMessage, HandlerError, HandlerRegistration, HandlerResult, Headers, InvalidHeader,
+    InvalidName, InvalidPartitions, LeaseConfig, LeasedHandler, LeasedMessageHandler, MAX_KEY_LEN,
+    MAX_NAME_LEN, Message, Mode, NewMessage, Outbox, OutboxBuilder, OutboxHandle, OutboxHandler,
+    OutboxMessage, OutboxMessageId, OutboxProfile, OutboxStats, OutboxTransaction, Outcome,
+    PartitionStats, Partitions, Queue, QueueBuilder, QueueStats, QueueType, Registry, RetryPolicy,
+    StartError, State, StateType, StopReport, TransactionalHandler, TransactionalMessageHandler,
     UnregisteredMessages, WorkerTuning, enqueue, enqueue_batch, events, is_valid_name, queue_id,
+    registry, testing,
+};
+pub use outbox_runtime::{
+    ClaimedLetters, DeadLetterClaim, DeadLetterFilter, DeadLetterId, DeadLetterMessage,
+    DeadLetterNotice, DeadLetterScope, DeadLetterStatus, DeadLetters, LettersChanged, NotRequeued,
+    REQUEUED_FROM, RequeueRefusal, RequeueReport, Requeued, TypedDeadLetter, TypedDeadLetters,
+    Undecodable,
 };
 
-/// Makes every queue that an event of this binary names known to the database,
-/// without delivering anything. Do it before producers are deployed.
+/// A list of handlers for [`OutboxBuilder::handlers`], by the names of their functions.
+///
+/// ```
+/// use outbox::prelude::*;
+///
+/// # #[outbox_event(queue = "orders", partitions = 4)]
+/// # #[derive(Serialize, Deserialize)]
+/// # pub struct OrderCreated;
+/// # #[outbox_handler(mode = leased)]
+/// # async fn ship(_: OrderCreated) {}
+/// # async fn start(db: DatabaseConnection) -> Result<(), outbox::StartError> {
+/// let running = Outbox::builder(db)
+///     .without_discovery()
+///     .handlers(outbox::handlers![ship])
+///     .start()
+///     .await?;
+/// # running.stop().await;
+/// # Ok(())
+/// # }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! handlers {
+    ($($handler:ty),* $(,)?) => {
+        [$(<$handler as $crate::OutboxHandler>::REGISTRATION),*]
+    };
+}
+
+/// Makes every queue that an event of this binary names, and the consumers of its
+/// handlers, known to the database, without delivering anything. Do it before producers are deployed.
 ///
 /// # Errors
 /// [`StartError`] with every problem there is: two events that disagree on a queue's
@@ -58,8 +110,9 @@ pub use sea_orm;
 /// What a program that uses the outbox needs, in one line.
 pub mod prelude {
     pub use crate::{
-        Ctx, EnqueueError, EnqueueOptions, Event, EventKey, HandlerResult, Headers, Outbox,
-        OutboxEvent, OutboxMessage, OutboxMessageId, OutboxProfile, Partitions, outbox_event,
+        Batch, Ctx, EnqueueError, EnqueueOptions, Event, EventKey, HandlerError, HandlerResult,
+        Headers, Message, Outbox, OutboxEvent, OutboxMessage, OutboxMessageId, OutboxProfile,
+        Partitions, State, outbox_event, outbox_handler,
     };
     pub use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
     pub use serde::{Deserialize, Serialize};
@@ -72,9 +125,15 @@ pub mod __private {
         Enqueuing, enqueue, enqueue_all, enqueue_to, enqueue_with, max_payload,
     };
     pub use outbox_runtime::inventory;
+    pub use outbox_runtime::typed::{
+        leased_batch, leased_batch_of_messages, leased_each, leased_each_message, run,
+        transactional_batch, transactional_batch_of_messages, transactional_each,
+        transactional_each_message,
+    };
     pub use outbox_runtime::{
-        EnqueueError, EnqueueOptions, Event, EventKey, EventRegistration, OutboxMessageId,
-        Partitions, Queue, QueueType,
+        EnqueueError, EnqueueOptions, Event, EventKey, EventRegistration, Extract, HandlerOptions,
+        HandlerRegistration, Mode, OutboxHandler, OutboxMessageId, Outcome, Partitions, Queue,
+        QueueType,
     };
     pub use sea_orm::ConnectionTrait;
 }
