@@ -6,8 +6,8 @@
 #   servers_stop      stops what servers_start started; for an EXIT trap
 #
 # A server whose URL is already in the environment is used as it is. Data lives in
-# a temporary directory and is removed. Durability is off: these servers hold
-# nothing that outlives a test run.
+# a temporary directory and is removed. Durability is off, unless SERVERS_DURABLE is
+# set: these servers hold nothing that outlives a test run.
 
 SERVERS_DIR=
 SERVERS_POSTGRES_DATA=
@@ -89,8 +89,8 @@ port = $port
 unix_socket_directories = '$data'
 max_connections = 300
 shared_buffers = 256MB
-fsync = off
-full_page_writes = off
+${SERVERS_DURABLE:+#}fsync = off
+${SERVERS_DURABLE:+#}full_page_writes = off
 shared_preload_libraries = 'pg_stat_statements'
 pg_stat_statements.max = 50000
 CONF

@@ -9,8 +9,10 @@ use std::{env, fs};
 const RUSTC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/RUSTC");
 
 #[test]
-fn good_events_compile_and_work() {
-    trybuild::TestCases::new().pass("ui/event/pass/*.rs");
+fn good_events_and_handlers_compile_and_work() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("ui/event/pass/*.rs");
+    cases.pass("ui/handler/pass/*.rs");
 }
 
 #[test]
@@ -27,7 +29,9 @@ fn every_mistake_is_explained_where_it_is() {
              read what changed, and commit it."
         );
     }
-    trybuild::TestCases::new().compile_fail("ui/event/fail/*.rs");
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("ui/event/fail/*.rs");
+    cases.compile_fail("ui/handler/fail/*.rs");
 }
 
 /// The version of the compiler, without the patch level: "1.95".

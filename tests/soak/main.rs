@@ -1,7 +1,10 @@
 //! A million messages through the engine, on each database: everything arrives
-//! in order, tables end empty, memory stays flat. `scripts/test --soak` runs it.
+//! in order, tables end empty, memory stays flat. `scripts/test --soak` runs it;
+//! with `concurrency` it compares many keys at a time with one, on PostgreSQL.
 
 #![allow(clippy::print_stdout)]
+
+mod concurrency;
 
 use outbox::{
     Ctx, HandlerResult, LeasedMessageHandler, NewMessage, Outbox, OutboxMessage, Partitions, Queue,
@@ -77,6 +80,11 @@ fn main() {
     tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
+    if std::env::args().nth(1).as_deref() == Some("concurrency") {
+        return run(Engine::Postgres, true, |db| {
+            Box::pin(concurrency::compare(db))
+        });
+    }
     let total: u64 = match std::env::args().nth(1) {
         Some(text) => text.parse().expect("a number of messages"),
         None => 1_000_000,

@@ -20,6 +20,23 @@ pub struct OrderReturned {
     pub order_id: i64,
 }
 
+/// Ships an order.
+#[outbox_handler(mode = leased, crate = bus)]
+pub async fn ship(_: OrderCreated, _: &Ctx) -> Result<(), HandlerError> {
+    Ok(())
+}
+
+/// Takes orders back.
+#[outbox_handler(mode = transactional, consumer = "ledger", crate = bus)]
+pub async fn take_back(events: Vec<OrderReturned>, tx: &DatabaseTransaction) -> HandlerResult {
+    for event in events {
+        if let Err(error) = event.enqueue_to(tx, 0, event.order_id).await {
+            return HandlerResult::retry(error);
+        }
+    }
+    HandlerResult::Success
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +71,27 @@ mod tests {
         assert_eq!(created.line, 8);
         let returned = found("OrderReturned").expect("it is registered");
         assert_eq!(returned.queue.partitions().count(), 2);
+    }
+
+    #[test]
+    fn handlers_of_a_renamed_crate_are_found() {
+        bus::testing::assert_valid_registry();
+        let registry = bus::registry();
+        let names: Vec<_> = registry
+            .handlers()
+            .iter()
+            .map(|handler| handler.name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "outbox_tests_renamed::ship",
+                "outbox_tests_renamed::take_back"
+            ]
+        );
+        assert_eq!(
+            bus::handlers![ship, take_back].map(|handler| handler.line),
+            [24, 30]
+        );
     }
 }

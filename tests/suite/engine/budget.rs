@@ -124,8 +124,9 @@ fn an_idle_outbox_of_64_partitions_takes_one_statement_per_interval() {
             })
             .await;
             let (after, looks) = (calls(db, "true").await, calls(db, RECONCILER).await - looks);
+            // Now and then two consumers say that they are there, and vacuum looks.
             assert!(
-                after - before <= looks + 2,
+                after - before <= looks + 4,
                 "{} for {looks} intervals",
                 after - before
             );

@@ -3,7 +3,7 @@
 use super::gated::{Gated, Manners};
 use super::vacuum::{a_pass_of_vacuum, bodies_of};
 use super::*;
-use outbox_runtime::Outbox;
+use outbox_runtime::{Outbox, OutboxBuilder};
 use outbox_tests::on_every_engine;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -11,8 +11,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 on_every_engine! {
     async fn consumers_of_different_speed_both_get_everything(db: &TestDb) {
         let (fast, slow) = (Seen::default(), Gated::new(Manners::Ignore));
-        let running = Outbox::builder(db.connection().clone())
-            .queue("orders", QUEUE.partitions())
+        let running = orders(db.connection())
             .consumer("fast")
             .leased(fast.clone())
             .queue("orders", QUEUE.partitions())
@@ -42,8 +41,8 @@ on_every_engine! {
         // Committed before anybody existed.
         commit_many(db, &QUEUE, "k", 0..20).await;
         let first = Seen::default();
-        let running = Outbox::builder(db.connection().clone())
-            .retention(HOUR)
+        let builder = || Outbox::builder(db.connection().clone()).retention(HOUR);
+        let running = builder()
             .queue("orders", QUEUE.partitions())
             .leased(first.clone())
             .start()
@@ -52,38 +51,26 @@ on_every_engine! {
         first.reaches(20).await;
         running.stop().await;
         let (late, earliest) = (Seen::default(), Seen::default());
-        let running = Outbox::builder(db.connection().clone())
-            .retention(HOUR)
-            .queue("orders", QUEUE.partitions())
-            .leased(first.clone())
-            .queue("orders", QUEUE.partitions())
-            .consumer("late")
-            .leased(late.clone())
-            .queue("orders", QUEUE.partitions())
-            .consumer("earliest")
-            .from_earliest()
-            .leased(earliest.clone())
-            .start()
-            .await
-            .unwrap();
+        let with_later_ones = |builder: OutboxBuilder| {
+            builder
+                .queue("orders", QUEUE.partitions())
+                .consumer("late")
+                .leased(late.clone())
+                .queue("orders", QUEUE.partitions())
+                .consumer("earliest")
+                .from_earliest()
+                .leased(earliest.clone())
+                .start()
+        };
+        let running = with_later_ones(builder().queue("orders", QUEUE.partitions()).leased(first.clone()));
+        let running = running.await.unwrap();
         commit_many(db, &QUEUE, "k", 20..25).await;
         first.reaches(25).await;
         late.reaches(5).await;
         earliest.reaches(25).await;
         running.stop().await;
         // A restart changes nobody's place.
-        let running = Outbox::builder(db.connection().clone())
-            .retention(HOUR)
-            .queue("orders", QUEUE.partitions())
-            .consumer("late")
-            .leased(late.clone())
-            .queue("orders", QUEUE.partitions())
-            .consumer("earliest")
-            .from_earliest()
-            .leased(earliest.clone())
-            .start()
-            .await
-            .unwrap();
+        let running = with_later_ones(builder()).await.unwrap();
         commit_many(db, &QUEUE, "k", 25..26).await;
         late.reaches(6).await;
         earliest.reaches(26).await;
@@ -95,14 +82,12 @@ on_every_engine! {
 
     async fn a_removed_consumer_no_longer_holds_vacuum_back(db: &TestDb) {
         let seen = Seen::default();
-        let gone = Outbox::builder(db.connection().clone())
-            .queue("orders", QUEUE.partitions())
+        let gone = orders(db.connection())
             .consumer("gone")
             .leased(Seen::default())
             .start();
         gone.await.unwrap().stop().await;
-        let running = Outbox::builder(db.connection().clone())
-            .queue("orders", QUEUE.partitions())
+        let running = orders(db.connection())
             .leased(seen.clone())
             .queue("marker", Partitions::of(1))
             .leased(Seen::default())

@@ -80,6 +80,8 @@ on_every_engine! {
         };
         let error = Outbox::builder(db.connection().clone())
             .processor_tuning(outbox_runtime::OutboxProfile::default().processor.batch_size(0))
+            .handlers_per_queue(0)
+            .transactions_per_queue(0)
             .queue("bad name", Partitions::of(1))
             .leased(seen.clone())
             .queue("orders", Partitions::of(4))
@@ -91,8 +93,16 @@ on_every_engine! {
             .await
             .err()
             .expect("problems");
-        assert_eq!(error.problems().len(), 5, "{error}");
-        for part in ["bad name", "headroom", "batch_size", "two handlers", "4 partitions by"] {
+        assert_eq!(error.problems().len(), 7, "{error}");
+        for part in [
+            "bad name",
+            "headroom",
+            "batch_size",
+            "handlers_per_queue: it is 0",
+            "transactions_per_queue: it is 0",
+            "two handlers",
+            "4 partitions by",
+        ] {
             assert!(error.to_string().contains(part), "{part} is missing in: {error}");
         }
     }

@@ -118,7 +118,7 @@ on_every_engine! {
         struct Idle;
         #[async_trait::async_trait]
         impl outbox_runtime::LeasedHandler for Idle {
-            async fn handle(&self, batch: &mut outbox_runtime::Batch, _: &Ctx) -> HandlerResult {
+            async fn handle(&self, batch: &mut outbox_runtime::Batch<'_>, _: &Ctx) -> HandlerResult {
                 // Acknowledging what was not handed out does nothing.
                 batch.ack_chunk(100);
                 HandlerResult::Success

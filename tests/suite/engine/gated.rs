@@ -28,6 +28,7 @@ pub(super) struct Gated {
     open: Arc<AtomicBool>,
     asked: Arc<AtomicBool>,
     dropped: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
 }
 
 /// Counts futures that did not come to their end.
@@ -51,6 +52,7 @@ impl Gated {
             open: Arc::default(),
             asked: Arc::default(),
             dropped: Arc::default(),
+            ended: Arc::default(),
         }
     }
 
@@ -73,6 +75,11 @@ impl Gated {
     /// Waits until it was asked to come to an end.
     pub(super) async fn asked(&self) {
         eventually("cancellation", async || self.asked.load(Ordering::SeqCst)).await;
+    }
+
+    /// How many of its messages came and neither ended nor were dropped.
+    pub(super) fn waiting(&self) -> usize {
+        self.seen.count() - self.ended.load(Ordering::SeqCst) - self.dropped()
     }
 
     /// How many of its futures were dropped before their end.
@@ -109,6 +116,7 @@ impl Gated {
             },
         };
         unfinished.1 = false;
+        self.ended.fetch_add(1, Ordering::SeqCst);
         result
     }
 

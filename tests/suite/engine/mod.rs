@@ -1,10 +1,15 @@
 //! The engine: everything committed is delivered, in order per key, whatever happens.
 
 mod attempts;
+mod bounds;
 mod budget;
+mod concurrency;
 mod consumers;
 mod crash;
+mod deadlock;
 mod delivery;
+mod durability;
+mod errors;
 mod failures;
 mod gated;
 mod isolation;
@@ -13,12 +18,18 @@ mod liveness;
 mod nested;
 mod order;
 mod pause;
+mod poison;
 mod processes;
 mod scripted;
+mod stale;
 mod stop;
+mod timeouts;
 mod transactional;
+mod tuning;
 mod unregistered;
 mod vacuum;
+mod waiting;
+mod waking;
 
 use outbox::{NewMessage, Partitions, Queue, enqueue};
 use outbox_runtime::{
@@ -47,6 +58,18 @@ async fn commit_many(db: &TestDb, queue: &Queue, key: &str, numbers: std::ops::R
     outbox::enqueue_batch(db.connection(), queue, messages)
         .await
         .expect("enqueue_batch");
+}
+
+/// Begins to describe an outbox whose first consumer is one of [`QUEUE`].
+fn orders(db: &sea_orm::DatabaseConnection) -> outbox_runtime::QueueBuilder {
+    outbox_runtime::Outbox::builder(db.clone()).queue("orders", QUEUE.partitions())
+}
+
+/// The same, of an outbox that looks often for what others left.
+fn eager_orders(db: &sea_orm::DatabaseConnection) -> outbox_runtime::QueueBuilder {
+    outbox_runtime::Outbox::builder(db.clone())
+        .profile(outbox_runtime::OutboxProfile::low_latency())
+        .queue("orders", QUEUE.partitions())
 }
 
 /// Retries after a millisecond, that often.

@@ -6,26 +6,37 @@ use outbox_tests::{Engine, on_every_server};
 use std::process::{Child, Command, Stdio};
 
 /// A worker process; it ends with the test whatever happens to the test.
-struct Worker(Child);
+pub(super) struct Worker(Child);
 
 impl Worker {
     fn spawn(db: &TestDb) -> Self {
+        Self::with(db, &["2000"])
+    }
+
+    /// With the pace, and what else the worker is told.
+    pub(super) fn with(db: &TestDb, arguments: &[&str]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_outbox-test-worker"))
-            .args([db.url(), "orders", "4", "2000"])
+            .args([db.url(), "orders", "4"])
+            .args(arguments)
             .stdin(Stdio::piped())
             .spawn()
             .expect("the worker");
         Self(child)
     }
 
+    /// Whether it has died.
+    pub(super) fn is_dead(&mut self) -> bool {
+        self.0.try_wait().expect("wait").is_some()
+    }
+
     /// SIGKILL: it can tell nobody.
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.0.kill().expect("kill");
         self.0.wait().expect("wait");
     }
 
     /// An orderly end.
-    async fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         drop(self.0.stdin.take());
         let child = Mutex::new(&mut self.0);
         eventually("the worker's end", async || {
@@ -43,7 +54,20 @@ impl Drop for Worker {
     }
 }
 
-async fn deliveries(db: &TestDb, condition: &str) -> i64 {
+/// Where workers write what they are given.
+pub(super) async fn create_delivery(db: &TestDb) {
+    let id = match db.engine() {
+        Engine::Postgres => "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        Engine::MySql => "id BIGINT AUTO_INCREMENT PRIMARY KEY",
+        Engine::Sqlite => "id INTEGER PRIMARY KEY AUTOINCREMENT",
+    };
+    let columns =
+        "consumer VARCHAR(16) NOT NULL, worker BIGINT NOT NULL, note VARCHAR(64) NOT NULL";
+    db.execute(&format!("CREATE TABLE delivery ({id}, {columns})"))
+        .await;
+}
+
+pub(super) async fn deliveries(db: &TestDb, condition: &str) -> i64 {
     db.number(&format!(
         "SELECT COUNT(DISTINCT note) FROM delivery WHERE {condition}"
     ))
@@ -52,12 +76,7 @@ async fn deliveries(db: &TestDb, condition: &str) -> i64 {
 
 on_every_server! {
     async fn three_processes_keep_order_and_lose_nothing_when_one_is_killed(db: &TestDb) {
-        let id = match db.engine() {
-            Engine::Postgres => "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-            Engine::MySql | Engine::Sqlite => "id BIGINT AUTO_INCREMENT PRIMARY KEY",
-        };
-        let columns = "consumer VARCHAR(16) NOT NULL, worker BIGINT NOT NULL, note VARCHAR(64) NOT NULL";
-        db.execute(&format!("CREATE TABLE delivery ({id}, {columns})")).await;
+        create_delivery(db).await;
         let mut workers: Vec<Worker> = (0..3).map(|_| Worker::spawn(db)).collect();
         // A consumer that joins later starts at the present.
         eventually("both consumers", async || {

@@ -182,7 +182,7 @@ impl LeasedMessageHandler for Scripted {
 
 #[async_trait::async_trait]
 impl LeasedHandler for Scripted {
-    async fn handle(&self, batch: &mut Batch, _: &Ctx) -> HandlerResult {
+    async fn handle(&self, batch: &mut Batch<'_>, _: &Ctx) -> HandlerResult {
         let all = batch.len();
         while let Some(message) = batch.next_msg() {
             match outcome(self.act(message, all), message) {
@@ -212,11 +212,12 @@ impl TransactionalHandler for Scripted {
     async fn handle(
         &self,
         tx: &DatabaseTransaction,
-        messages: &[OutboxMessage],
+        batch: &mut Batch<'_>,
         _: &Ctx,
     ) -> HandlerResult {
-        for message in messages {
-            let result = self.act_in(tx, message, messages.len()).await;
+        let len = batch.len();
+        for message in batch.next_chunk(len) {
+            let result = self.act_in(tx, message, len).await;
             if result != HandlerResult::Success {
                 return result;
             }

@@ -36,7 +36,9 @@ async fn assert_not_counted(db: &TestDb, manners: Manners, transactional: bool) 
         Manners::Ignore | Manners::Block => GRACE,
     };
     let report = running.stop_within(grace).await;
-    assert_eq!(gated.dropped(), usize::from(manners == Manners::Ignore));
+    let interrupted = usize::from(manners == Manners::Ignore);
+    assert_eq!(gated.dropped(), interrupted);
+    assert_eq!(report.interrupted, interrupted, "{report:?}");
     let held = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL OR claimed_seq > processed_seq";
     assert_eq!(db.number(held).await, 0, "leases are free");
     assert_eq!(
@@ -63,7 +65,8 @@ async fn assert_not_counted(db: &TestDb, manners: Manners, transactional: bool) 
             ["k:0", "k:1", "k:2"]
         );
     }
-    assert!(running.stop().await.clean);
+    let idle = running.stop().await;
+    assert!(idle.clean && idle.interrupted == 0, "{idle:?}");
     report
 }
 
@@ -78,6 +81,19 @@ on_every_engine! {
         let report = assert_not_counted(db, Manners::Ignore, true).await;
         assert!(!report.clean);
         assert!(report.took >= GRACE && report.took < GRACE * 10, "{report:?}");
+    }
+
+    async fn every_handler_that_had_to_be_dropped_is_reported(db: &TestDb) {
+        let gated = Gated::new(Manners::Ignore);
+        let running = start(db, &gated, false).await;
+        for partition in 0..3 {
+            let sent = message("k", partition as usize).to_partition(partition);
+            enqueue(db.connection(), &QUEUE, sent).await.unwrap();
+        }
+        gated.entered(3).await;
+        let report = running.stop_within(GRACE).await;
+        assert!(!report.clean && report.interrupted == 3, "{report:?}");
+        assert_eq!(gated.dropped(), 3);
     }
 
     async fn a_handler_that_gives_up_when_asked_is_not_counted(db: &TestDb) {
@@ -103,6 +119,7 @@ on_every_engine! {
         // It finishes the message it has, and no more.
         let report = stopping.await.unwrap();
         assert!(report.clean && report.took < Duration::from_secs(5), "{report:?}");
+        assert_eq!(report.interrupted, 0, "it came to its end");
         assert_eq!(processed(db, "default", "k").await, 1);
         gated.open();
         let running = start(db, &gated, false).await;

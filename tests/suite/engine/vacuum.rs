@@ -35,7 +35,7 @@ on_every_engine! {
         struct Count(Arc<std::sync::atomic::AtomicUsize>);
         #[async_trait::async_trait]
         impl outbox_runtime::LeasedHandler for Count {
-            async fn handle(&self, batch: &mut outbox_runtime::Batch, _: &Ctx) -> HandlerResult {
+            async fn handle(&self, batch: &mut outbox_runtime::Batch<'_>, _: &Ctx) -> HandlerResult {
                 let taken = batch.next_chunk(usize::MAX).len();
                 self.0.fetch_add(taken, std::sync::atomic::Ordering::SeqCst);
                 HandlerResult::Success

@@ -33,7 +33,8 @@ on_every_engine! {
         eventually("the failure", async || {
             let stats = running.stats().await.unwrap();
             let consumers = &stats.queues[0].consumers;
-            consumers[0].failing.len() == 1 && consumers[1].lag == 0
+            let settled = stats.queues[0].incoming == 0;
+            settled && consumers[0].failing.len() == 1 && consumers[1].lag == 0
         })
         .await;
         let stats = running.stats().await.unwrap();

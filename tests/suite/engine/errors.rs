@@ -1,0 +1,175 @@
+//! What the database refuses is charged to a message only if it is to blame.
+
+use super::gated::{Gated, Manners};
+use super::scripted::{create_ledger, ledger};
+use super::*;
+use outbox_runtime::{Outbox, OutboxHandle};
+use outbox_tests::{Engine, run};
+use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection};
+
+/// Delivers a message while the database answers our last statement of its
+/// transaction with the error that `refuse` makes; returns the attempts that the
+/// handler was told of in its first three calls.
+async fn attempts_when_refused(
+    db: &TestDb,
+    handler: &Gated,
+    n: usize,
+    (refuse, relent): (&str, &str),
+) -> Vec<u32> {
+    let before = handler.seen.count();
+    let note = format!("k:{n}");
+    // Seen only by the transaction that wrote it.
+    let written = format!("EXISTS (SELECT 1 FROM ledger WHERE note = '{note}')");
+    db.execute(&refuse.replace("<written>", &written)).await;
+    commit(db.connection(), "k", n).await;
+    handler.entered(before + 3).await;
+    db.execute(relent).await;
+    drained(db).await;
+    assert!(ledger(db, "gated").await.contains(&note));
+    let attempts = handler.attempts.lock().unwrap();
+    attempts[before..before + 3].to_vec()
+}
+
+async fn start(db: &TestDb) -> (Gated, OutboxHandle) {
+    create_ledger(db).await;
+    let handler = Gated::new(Manners::Ignore);
+    handler.open();
+    let running = Outbox::builder(db.connection().clone())
+        .queue("orders", QUEUE.partitions())
+        .retry(soon(1_000))
+        .transactional(handler.clone())
+        .start()
+        .await
+        .unwrap();
+    (handler, running)
+}
+
+/// Each error in turn, with whether it is the message's fault.
+async fn assert_charged(db: &TestDb, errors: &[(&str, bool)], refuse: &str, relent: &str) {
+    let (handler, running) = start(db).await;
+    for (n, (code, charged)) in errors.iter().enumerate() {
+        let refuse = refuse.replace("<code>", code);
+        let attempts = attempts_when_refused(db, &handler, n, (&refuse, relent)).await;
+        let expected = if *charged { [0, 1, 2] } else { [0, 0, 0] };
+        assert_eq!(attempts, expected, "{code}");
+    }
+    let booked = ledger(db, "gated").await;
+    assert_eq!(booked.len(), errors.len(), "once each: {booked:?}");
+    running.stop().await;
+}
+
+#[test]
+fn postgres_errors_are_charged_to_who_is_to_blame() {
+    let errors = [
+        ("40001", false),
+        ("40P01", false),
+        ("55P03", false),
+        ("08006", false),
+        ("53200", false),
+        ("57014", false),
+        ("25006", false),
+        ("23505", true),
+        ("42P01", true),
+    ];
+    run(Engine::Postgres, true, |db| {
+        Box::pin(async move {
+            let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                IF <written> THEN RAISE EXCEPTION 'refused' USING ERRCODE = '<code>'; END IF; \
+                RETURN NEW; END $$; \
+                CREATE TRIGGER refuse BEFORE UPDATE ON outbox_cursor \
+                FOR EACH ROW EXECUTE FUNCTION refuse();";
+            let relent = "DROP FUNCTION refuse CASCADE";
+            assert_charged(db, &errors, refuse, relent).await;
+        })
+    });
+}
+
+#[test]
+fn mysql_errors_are_charged_to_who_is_to_blame() {
+    let errors = [
+        ("1205", false),
+        ("1213", false),
+        ("1020", false),
+        ("1317", false),
+        ("1290", false),
+        ("1062", true),
+        ("1146", true),
+    ];
+    run(Engine::MySql, true, |db| {
+        Box::pin(async move {
+            let refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON outbox_cursor FOR EACH ROW BEGIN \
+                IF <written> THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = <code>; END IF; END";
+            assert_charged(db, &errors, refuse, "DROP TRIGGER refuse").await;
+        })
+    });
+}
+
+#[test]
+fn a_refused_statement_is_charged_on_sqlite_too() {
+    run(Engine::Sqlite, true, |db| {
+        Box::pin(async move {
+            let refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON outbox_cursor WHEN <written> \
+                BEGIN SELECT RAISE(ABORT, '<code>'); END";
+            assert_charged(db, &[("refused", true)], refuse, "DROP TRIGGER refuse").await;
+        })
+    });
+}
+
+/// Fails once, and keeps the database's only writer busy as it does.
+#[derive(Clone)]
+struct Hogging {
+    db: DatabaseConnection,
+    attempts: Arc<Mutex<Vec<u32>>>,
+}
+
+#[async_trait::async_trait]
+impl LeasedMessageHandler for Hogging {
+    async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
+        let first = {
+            let mut attempts = self.attempts.lock().unwrap();
+            attempts.push(message.attempts());
+            attempts.len() == 1
+        };
+        if !first {
+            return HandlerResult::Success;
+        }
+        self.db.execute_unprepared("BEGIN IMMEDIATE").await.unwrap();
+        let db = self.db.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            db.execute_unprepared("ROLLBACK").await.unwrap();
+        });
+        HandlerResult::retry("told to fail")
+    }
+}
+
+#[test]
+fn a_busy_sqlite_is_asked_until_the_failure_is_written_down() {
+    run(Engine::Sqlite, true, |db| {
+        Box::pin(async move {
+            let connect = async |connections: u32| {
+                let mut options = ConnectOptions::new(db.url());
+                options
+                    .max_connections(connections)
+                    .sqlx_logging(false)
+                    .map_sqlx_sqlite_opts(|sqlite| sqlite.busy_timeout(Duration::from_millis(5)));
+                Database::connect(options).await.unwrap()
+            };
+            let hogging = Hogging {
+                db: connect(1).await,
+                attempts: Arc::default(),
+            };
+            commit(db.connection(), "k", 0).await;
+            let running = Outbox::builder(connect(5).await)
+                .queue("orders", QUEUE.partitions())
+                .retry(soon(9))
+                .leased(hogging.clone())
+                .start()
+                .await
+                .unwrap();
+            drained(db).await;
+            running.stop().await;
+            assert_eq!(*hogging.attempts.lock().unwrap(), [0, 1]);
+        })
+    });
+}

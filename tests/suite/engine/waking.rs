@@ -1,0 +1,134 @@
+//! Who knows of a commit wakes the sequencer at once; who does not leaves it to
+//! the next look, which these tests put off for an hour.
+
+use super::*;
+use outbox_runtime::{Outbox, OutboxHandle, OutboxProfile};
+use outbox_tests::{on_every_engine, on_every_server};
+use sea_orm::{TransactionError, TransactionTrait};
+use std::time::Instant;
+
+/// Longer than a sequencer keeps looking after a signal: the nine looks take a
+/// quarter of a second on a machine that has nothing else to do.
+const AFTER_THE_HOT_WINDOW: Duration = Duration::from_millis(1_500);
+/// What "at once" may take on a busy machine; without a wake-up it is an hour.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// A queue that nobody else enqueues to, because signals are process-wide, and
+/// an outbox whose reconciler looks once, at the start.
+async fn start(db: &TestDb, seen: &Seen) -> (Queue, OutboxHandle) {
+    let name = format!("waking-{}", uuid::Uuid::new_v4().simple());
+    let queue = Queue::try_of(name, Partitions::of(2)).unwrap();
+    let mut profile = OutboxProfile::default();
+    profile.reconciler.idle_interval = Duration::from_secs(3_600);
+    let running = Outbox::builder(db.connection().clone())
+        .profile(profile)
+        .queue(queue.name(), queue.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    (queue, running)
+}
+
+/// Lets the signal that `enqueue` gave come to nothing.
+async fn let_the_sequencer_rest() {
+    tokio::time::sleep(AFTER_THE_HOT_WINDOW).await;
+}
+
+on_every_engine! {
+    async fn the_commit_of_a_begun_transaction_wakes_at_once(db: &TestDb) {
+        let seen = Seen::default();
+        let (queue, running) = start(db, &seen).await;
+        let tx = running.outbox().begin().await.unwrap();
+        enqueue(&tx, &queue, message("k", 0)).await.unwrap();
+        let_the_sequencer_rest().await;
+        let began = Instant::now();
+        tx.commit().await.unwrap();
+        seen.reaches(1).await;
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+        running.stop().await;
+    }
+
+    async fn a_transaction_wakes_at_once_when_its_work_succeeds(db: &TestDb) {
+        let seen = Seen::default();
+        let (queue, running) = start(db, &seen).await;
+        let sent = queue.clone();
+        let worked = running.outbox().transaction(|tx| Box::pin(async move {
+            enqueue(tx, &sent, message("k", 0)).await?;
+            let_the_sequencer_rest().await;
+            Ok::<_, outbox::EnqueueError>(Instant::now())
+        }));
+        let began = worked.await.unwrap();
+        seen.reaches(1).await;
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+        running.stop().await;
+    }
+
+    async fn a_transaction_whose_work_fails_leaves_nothing(db: &TestDb) {
+        let seen = Seen::default();
+        let (queue, running) = start(db, &seen).await;
+        for n in 0..20 {
+            let sent = queue.clone();
+            let worked = running.outbox().transaction(|tx| Box::pin(async move {
+                enqueue(tx, &sent, message("k", n)).await.unwrap();
+                if n % 2 == 0 { Ok(n) } else { Err("changed its mind") }
+            }));
+            match worked.await {
+                Ok(done) => assert!(done == n && n % 2 == 0, "{done}"),
+                Err(TransactionError::Transaction(error)) => {
+                    assert!(error == "changed its mind" && n % 2 == 1, "{error}");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        drained(db).await;
+        assert_eq!(seen.by_key()["k"], (0..20).step_by(2).collect::<Vec<_>>());
+        running.stop().await;
+    }
+}
+
+on_every_engine! {
+    /// With the default profile, whoever commits. Half of the messages are allowed
+    /// to be late, for the sake of machines that do other things too.
+    async fn a_lone_message_takes_milliseconds_from_its_commit(db: &TestDb) {
+        let seen = Seen::default();
+        let running = orders(db.connection()).leased(seen.clone()).start().await.unwrap();
+        let mut took = Vec::new();
+        for n in 0..15 {
+            drained(db).await;
+            if n % 2 == 0 {
+                let tx = running.outbox().begin().await.unwrap();
+                commit(&tx, "k", n).await;
+                tx.commit().await.unwrap();
+            } else {
+                commit(db.connection(), "k", n).await;
+            }
+            let committed = Instant::now();
+            seen.reaches(n + 1).await;
+            took.push(committed.elapsed());
+        }
+        took.sort();
+        assert!(took[7] < Duration::from_millis(100), "{took:?}");
+        running.stop().await;
+    }
+}
+
+// On SQLite the sequencer waits for the writer and so for its commit.
+on_every_server! {
+    async fn a_plain_commit_is_found_by_the_next_look_and_flush_is_one(db: &TestDb) {
+        let seen = Seen::default();
+        let (queue, running) = start(db, &seen).await;
+        let tx = db.connection().begin().await.unwrap();
+        enqueue(&tx, &queue, message("k", 0)).await.unwrap();
+        let_the_sequencer_rest().await;
+        tx.commit().await.unwrap();
+        // As long as it would keep looking, had anything woken it.
+        let_the_sequencer_rest().await;
+        assert_eq!(seen.count(), 0, "nobody looks");
+        let began = Instant::now();
+        running.outbox().flush();
+        seen.reaches(1).await;
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+        running.stop().await;
+    }
+}

@@ -1,0 +1,18 @@
+use outbox::prelude::*;
+
+#[outbox_event(queue = "orders", partitions = 4)]
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OrderCreated {
+    pub order_id: i64,
+}
+
+pub struct Shipment {
+    pub order_id: i64,
+}
+
+#[outbox_handler(mode = leased)]
+async fn ship(_: Batch<'_, Shipment>) {}
+
+fn main() {
+    let _ = outbox::handlers![ship];
+}
