@@ -1,0 +1,146 @@
+//! Charts of a run, as SVG.
+
+use crate::server::Error;
+use plotters::prelude::*;
+use serde_json::Value;
+use std::path::Path;
+
+/// Draws throughput, latency and the curve under an old transaction.
+pub fn draw(all: &Value, out: &Path) -> Result<(), Error> {
+    let results = all["results"].as_array().cloned().unwrap_or_default();
+    let of = |id: &str, pointer: &str| -> Vec<(String, f64)> {
+        let rows = results.iter().filter(|row| row["id"] == id);
+        rows.filter_map(|row| {
+            let value = row["result"].pointer(pointer)?.as_f64()?;
+            Some((row["name"].as_str()?.to_owned(), value))
+        })
+        .collect()
+    };
+    let rate = "/measured/found/per_second";
+    bars(
+        out,
+        "enqueue",
+        "enqueue, 16 producers, messages/s",
+        &of("A 16x1", rate),
+    )?;
+    bars(
+        out,
+        "drain",
+        "drain, 4 partitions, messages/s",
+        &of("B 4", rate),
+    )?;
+    bars(
+        out,
+        "together",
+        "8 producers and workers, messages/s",
+        &of("E", rate),
+    )?;
+    let p99 = "/measured/found/seen/p99_ms";
+    bars(
+        out,
+        "latency",
+        "commit to handler, p99 in ms",
+        &of("C here", p99),
+    )?;
+    for what in ["backlog", "partitions", "payload"] {
+        let prefix = format!("G {what} ");
+        let rows = results.iter().filter_map(|row| {
+            let size = row["id"].as_str()?.strip_prefix(&prefix)?;
+            Some((size.to_owned(), row["result"].pointer(rate)?.as_f64()?))
+        });
+        let title = format!("drain by {what}, messages/s");
+        bars(
+            out,
+            &format!("growth-{what}"),
+            &title,
+            &rows.collect::<Vec<_>>(),
+        )?;
+    }
+    curves(out, &results)
+}
+
+/// A bar for each name.
+fn bars(out: &Path, file: &str, title: &str, values: &[(String, f64)]) -> Result<(), Error> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let path = out.join(format!("{file}.svg"));
+    let area = SVGBackend::new(&path, (720, 80 + 36 * values.len() as u32)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let most = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let mut chart = ChartBuilder::on(&area)
+        .caption(title, ("sans-serif", 18))
+        .margin(10)
+        .x_label_area_size(30)
+        .build_cartesian_2d(0.0..most * 1.25, 0.0..values.len() as f64)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .y_labels(0)
+        .x_label_formatter(&|value| format!("{value:.0}"))
+        .draw()?;
+    for (index, (name, value)) in values.iter().enumerate() {
+        let top = (values.len() - index) as f64;
+        let color = if name.starts_with("outbox") {
+            BLUE
+        } else {
+            RGBColor(150, 150, 150)
+        };
+        let corners = [(0.0, top - 0.15), (*value, top - 0.85)];
+        chart.draw_series([Rectangle::new(corners, color.mix(0.6).filled())])?;
+        let label = format!("{name}: {value:.1}");
+        let place = (most * 0.01, top - 0.35);
+        chart.draw_series([Text::new(label, place, ("sans-serif", 14))])?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+/// Messages by the second while an old transaction is open.
+fn curves(out: &Path, results: &[Value]) -> Result<(), Error> {
+    let rows: Vec<(String, Vec<f64>)> = results
+        .iter()
+        .filter(|row| row["id"] == "H")
+        .filter_map(|row| {
+            let curve = row["result"].pointer("/measured/found/curve")?.as_array()?;
+            let curve = curve.iter().filter_map(Value::as_f64).collect();
+            Some((row["name"].as_str()?.to_owned(), curve))
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let path = out.join("old-transaction.svg");
+    let area = SVGBackend::new(&path, (720, 360)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let seconds = rows.iter().map(|(_, curve)| curve.len()).max().unwrap_or(1);
+    let most = rows
+        .iter()
+        .flat_map(|(_, curve)| curve)
+        .copied()
+        .fold(1.0, f64::max);
+    let mut chart = ChartBuilder::on(&area)
+        .caption(
+            "messages/s while an old transaction is open",
+            ("sans-serif", 18),
+        )
+        .margin(10)
+        .x_label_area_size(30)
+        .y_label_area_size(50)
+        .build_cartesian_2d(0.0..seconds as f64, 0.0..most * 1.1)?;
+    chart.configure_mesh().draw()?;
+    for (index, (name, curve)) in rows.iter().enumerate() {
+        let color = Palette99::pick(index).to_rgba();
+        let points = curve
+            .iter()
+            .enumerate()
+            .map(|(second, rate)| (second as f64, *rate));
+        chart
+            .draw_series(LineSeries::new(points, color))?
+            .label(name.clone())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
+    }
+    chart.configure_series_labels().border_style(BLACK).draw()?;
+    area.present()?;
+    Ok(())
+}

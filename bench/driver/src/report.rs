@@ -1,0 +1,201 @@
+//! One table per workload, and the ratios that matter in one line.
+
+use serde_json::Value;
+use std::fmt::Write;
+
+/// What a run came to, in one line.
+pub fn line(result: &Value) -> String {
+    if let Some(error) = result["error"].as_str() {
+        return format!("FAILED: {error}");
+    }
+    let found = &result["measured"]["found"];
+    let mut parts = Vec::new();
+    if let Some(rate) = found["per_second"].as_f64() {
+        parts.push(format!("{} /s", thousands(rate)));
+    }
+    if let Some(p50) = found["seen"]["p50_ms"].as_f64() {
+        let p99 = found["seen"]["p99_ms"].as_f64().unwrap_or(0.0);
+        parts.push(format!("p50 {p50:.1} ms, p99 {p99:.1} ms"));
+    }
+    parts.push(checked(result));
+    parts.join("; ")
+}
+
+/// Whether what arrived is what was sent.
+fn checked(result: &Value) -> String {
+    let measured = &result["measured"];
+    let found = &measured["found"];
+    if found["seen"].is_null() {
+        return String::new();
+    }
+    let number = |name: &str| found["seen"][name].as_u64().unwrap_or(0);
+    let mut text = match found["complete"].as_bool() {
+        Some(true) => "complete".to_owned(),
+        _ => "INCOMPLETE".to_owned(),
+    };
+    if number("duplicates") > 0 {
+        let _ = write!(text, ", {} twice", number("duplicates"));
+    }
+    match (measured["ordered"].as_bool(), number("out_of_order")) {
+        (Some(true), 0) => text.push_str(", in order"),
+        (Some(true), late) => {
+            let _ = write!(text, ", {late} OUT OF ORDER");
+        }
+        _ => text.push_str(", unordered"),
+    }
+    text
+}
+
+/// The tables, and the line of ratios.
+pub fn markdown(all: &Value) -> (String, String) {
+    let results = all["results"].as_array().cloned().unwrap_or_default();
+    let machine = &all["machine"];
+    let mut text = format!(
+        "{} cores ({}), PostgreSQL {} with default durability; one run, {}.\n",
+        machine["cores"],
+        machine["cpu"].as_str().unwrap_or("unknown"),
+        machine["postgres"].as_str().unwrap_or("?"),
+        if all["quick"] == true {
+            "quick"
+        } else {
+            "in full"
+        },
+    );
+    let mut seen = Vec::new();
+    for result in &results {
+        let id = result["id"].as_str().unwrap_or_default();
+        if seen.contains(&id) {
+            continue;
+        }
+        seen.push(id);
+        let title = result["title"].as_str().unwrap_or_default();
+        let _ = writeln!(text, "\n### {id}: {title}\n");
+        text.push_str("| | messages/s | p50 ms | p99 ms | WAL B/msg | statements/msg | sessions | checked |\n");
+        text.push_str("|---|---|---|---|---|---|---|---|\n");
+        for row in results.iter().filter(|row| row["id"] == id) {
+            table_row(&mut text, row);
+        }
+    }
+    let summary = summary(&results);
+    let _ = writeln!(text, "\n{summary}");
+    (text, summary)
+}
+
+fn table_row(text: &mut String, row: &Value) {
+    let result = &row["result"];
+    let name = row["name"].as_str().unwrap_or_default();
+    if let Some(error) = result["error"].as_str() {
+        let _ = writeln!(text, "| {name} | failed: {error} |");
+        return;
+    }
+    let found = &result["measured"]["found"];
+    let float = |value: &Value| value.as_f64().map_or("".into(), |n| format!("{n:.1}"));
+    let settings = &result["measured"]["settings"];
+    let messages = messages(result);
+    let cost = |name: &str| {
+        let sum = result["cost"][name].as_f64().unwrap_or(0.0)
+            + result["filling"][name].as_f64().unwrap_or(0.0);
+        match (&*settings["workload"].as_str().unwrap_or_default(), name) {
+            ("idle", "statements") => {
+                format!(
+                    "{:.1} /s",
+                    sum / settings["seconds"].as_f64().unwrap_or(1.0)
+                )
+            }
+            ("idle", _) => String::new(),
+            _ if name == "wal_bytes" => format!("{:.0}", sum / messages),
+            _ => format!("{:.2}", sum / messages),
+        }
+    };
+    let rate = found["per_second"]
+        .as_f64()
+        .map_or(String::new(), thousands);
+    let _ = writeln!(
+        text,
+        "| {name} | {rate} | {} | {} | {} | {} | {} | {} |",
+        float(&found["seen"]["p50_ms"]),
+        float(&found["seen"]["p99_ms"]),
+        cost("wal_bytes"),
+        cost("statements"),
+        result["sessions"],
+        checked(result),
+    );
+}
+
+fn messages(result: &Value) -> f64 {
+    let found = &result["measured"]["found"];
+    let sent = found["sent"].as_f64();
+    let count = result["measured"]["settings"]["count"].as_f64();
+    sent.or(count).unwrap_or(1.0).max(1.0)
+}
+
+/// The targets, as ratios of this run.
+fn summary(results: &[Value]) -> String {
+    let pick = |id: &str, wanted: &dyn Fn(&str) -> bool, field: &dyn Fn(&Value) -> Option<f64>| {
+        let rows = results.iter().filter(|row| row["id"] == id);
+        let named = rows.filter(|row| wanted(row["name"].as_str().unwrap_or_default()));
+        let values = named.filter_map(|row| field(&row["result"]));
+        values.fold(None::<f64>, |best, value| {
+            Some(best.map_or(value, |best| best.max(value)))
+        })
+    };
+    let rate = |result: &Value| result["measured"]["found"]["per_second"].as_f64();
+    let ours = |name: &str| name.starts_with("outbox");
+    let peers = |name: &str| !name.starts_with("outbox") && !name.starts_with("raw");
+    let raw = |name: &str| name.starts_with("raw");
+    let modkit = |name: &str| name.starts_with("cf-modkit-db");
+    let ratio =
+        |id: &str, to: &dyn Fn(&str) -> bool| Some(pick(id, &ours, &rate)? / pick(id, to, &rate)?);
+    let mut parts = Vec::new();
+    let mut add = |what: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            parts.push(format!("{what} {value:.2}"));
+        }
+    };
+    add("A 16 producers: of raw", ratio("A 16x1", &raw));
+    add("x cf-modkit-db", ratio("A 16x1", &modkit));
+    add("A 8x100: x best peer", ratio("A 8x100", &peers));
+    add("B 4 leased: x best peer", ratio("B 4", &peers));
+    let transactional = pick("B 4 transactional", &ours, &rate);
+    let best = pick("B 4", &peers, &rate);
+    add(
+        "B 4 transactional: x best peer",
+        transactional.zip(best).map(|(a, b)| a / b),
+    );
+    let wal = |result: &Value| {
+        let sum =
+            result["cost"]["wal_bytes"].as_f64()? + result["filling"]["wal_bytes"].as_f64()?;
+        Some(sum / messages(result))
+    };
+    let wals = pick("B 4", &|name| name == "outbox", &wal).zip(pick("B 4", &modkit, &wal));
+    add("D WAL: of cf-modkit-db", wals.map(|(a, b)| a / b));
+    add("E: x cf-modkit-db", ratio("E", &modkit));
+    let p50 = |result: &Value| result["measured"]["found"]["seen"]["p50_ms"].as_f64();
+    add(
+        "C here p50 ms",
+        pick("C here", &|name| name == "outbox", &p50),
+    );
+    add("E p50 ms", pick("E", &ours, &p50));
+    add("H: last of first", pick("H", &ours, &last_of_first));
+    format!("summary: {}", parts.join("; "))
+}
+
+/// The last sixth of a curve against the first.
+pub fn last_of_first(result: &Value) -> Option<f64> {
+    let curve = result["measured"]["found"]["curve"].as_array()?;
+    let sixth = (curve.len() / 6).max(1);
+    let sum = |part: &[Value]| part.iter().filter_map(Value::as_f64).sum::<f64>();
+    Some(sum(&curve[curve.len() - sixth..]) / sum(&curve[..sixth]).max(1.0))
+}
+
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

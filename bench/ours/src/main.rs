@@ -1,0 +1,158 @@
+//! Us.
+
+use bench_harness::{Contestant, Error, Payload, Settings, Sink, Worker, run};
+use outbox::prelude::*;
+use outbox::{OutboxBuilder, OutboxHandle};
+use sea_orm::{ConnectOptions, Database, Statement};
+use std::sync::Arc;
+
+/// One event for each number of partitions there is a workload for.
+macro_rules! events {
+    ($($module:ident $queue:literal $partitions:literal;)*) => {$(
+        mod $module {
+            use super::{Payload, Sink};
+            use outbox::prelude::*;
+            use std::sync::Arc;
+
+            #[outbox_event(queue = $queue, partitions = $partitions, name = "sent")]
+            #[derive(Serialize, Deserialize)]
+            #[serde(transparent)]
+            pub struct Sent(pub Payload);
+
+            #[outbox_handler(mode = leased)]
+            pub async fn leased(event: Sent, State(sink): State<Arc<Sink>>) {
+                sink.take(&event.0);
+            }
+
+            #[outbox_handler(mode = transactional)]
+            pub async fn transactional(
+                event: Sent,
+                _tx: &DatabaseTransaction,
+                State(sink): State<Arc<Sink>>,
+            ) {
+                sink.take(&event.0);
+            }
+
+            pub fn handlers(mode: &str) -> Vec<outbox::HandlerRegistration> {
+                match mode {
+                    "transactional" => outbox::handlers![transactional].to_vec(),
+                    _ => outbox::handlers![leased].to_vec(),
+                }
+            }
+        }
+    )*};
+}
+
+events! {
+    one "bench-1" 1;
+    four "bench-4" 4;
+    sixteen "bench-16" 16;
+    sixty_four "bench-64" 64;
+}
+
+struct Ours {
+    db: DatabaseConnection,
+    partitions: u32,
+}
+
+macro_rules! by_partitions {
+    ($partitions:expr, $module:ident => $work:expr) => {
+        match $partitions {
+            1 => {
+                use one as $module;
+                $work
+            }
+            4 => {
+                use four as $module;
+                $work
+            }
+            16 => {
+                use sixteen as $module;
+                $work
+            }
+            _ => {
+                use sixty_four as $module;
+                $work
+            }
+        }
+    };
+}
+
+#[async_trait::async_trait]
+impl Contestant for Ours {
+    const NAME: &'static str = "outbox";
+    const ORDERED: bool = true;
+
+    async fn connect(settings: &Settings) -> Result<Self, Error> {
+        let mut options = ConnectOptions::new(&settings.url);
+        options
+            .max_connections(settings.producers as u32 + 6)
+            .sqlx_logging(false);
+        let db = Database::connect(options).await?;
+        outbox::migrate(&db).await?;
+        db.execute_unprepared("CREATE TABLE IF NOT EXISTS bench_business (id bigint)")
+            .await?;
+        Ok(Self {
+            db,
+            partitions: settings.partitions,
+        })
+    }
+
+    async fn enqueue(&self, messages: Vec<(String, Payload)>) -> Result<(), Error> {
+        let tx = self.db.begin().await?;
+        tx.execute_unprepared("INSERT INTO bench_business VALUES (1)")
+            .await?;
+        by_partitions!(self.partitions, module => {
+            let mut events = messages
+                .into_iter()
+                .map(|(key, payload)| (key, module::Sent(payload)));
+            match (events.next(), events.len()) {
+                (Some((key, event)), 0) => drop(event.enqueue(&tx, key).await?),
+                (first, _) => {
+                    drop(module::Sent::enqueue_all(&tx, first.into_iter().chain(events)).await?);
+                }
+            }
+        });
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn work(&self, settings: &Settings, sink: Arc<Sink>) -> Result<Worker, Error> {
+        let handlers = by_partitions!(self.partitions, module => module::handlers(&settings.mode));
+        let profile = match &*settings.profile {
+            "low_latency" => OutboxProfile::low_latency(),
+            "high_throughput" => OutboxProfile::high_throughput(),
+            "relaxed" => OutboxProfile::relaxed(),
+            _ => OutboxProfile::default(),
+        };
+        let mut builder: OutboxBuilder = Outbox::builder(self.db.clone())
+            .profile(profile)
+            .without_discovery()
+            .handlers(handlers)
+            .state(sink);
+        if settings.notify {
+            builder = builder.notify();
+        }
+        let running: OutboxHandle = builder.start().await?;
+        Ok(Worker::new(|| async {
+            running.stop().await;
+        }))
+    }
+
+    async fn unsettled(&self) -> Result<u64, Error> {
+        let sql =
+            "SELECT (SELECT COUNT(*) FROM outbox_incoming) + (SELECT COUNT(*) FROM outbox_body)";
+        let backend = self.db.get_database_backend();
+        let row = self
+            .db
+            .query_one_raw(Statement::from_string(backend, sql))
+            .await?;
+        let rows: i64 = row.ok_or("no row")?.try_get_by_index(0)?;
+        Ok(rows.unsigned_abs())
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    run::<Ours>().await
+}
