@@ -107,14 +107,11 @@ async fn assert_bounded(db: &TestDb, kind: Kind, bound: u32) {
     assert_eq!(slow.most(), if one_writer { 1 } else { bound as usize });
 }
 
-/// One partition has a long backlog, the others a message each; one at a time runs.
+/// Every partition has a backlog and one at a time runs: all begin before one ends.
 async fn assert_turns(db: &TestDb, kind: Kind) {
-    const BACKLOG: usize = 400;
+    const EACH: usize = 25;
     let queue = Queue::of("turns", Partitions::of(16));
-    let backlog = (0..BACKLOG).map(|n| message("p0", n).to_partition(0));
-    outbox::enqueue_batch(db.connection(), &queue, backlog)
-        .await
-        .unwrap();
+    fill(db, &queue, EACH).await;
     let slow = Slow::new(2);
     let builder = Outbox::builder(db.connection().clone())
         .handlers_per_queue(1)
@@ -122,18 +119,14 @@ async fn assert_turns(db: &TestDb, kind: Kind) {
         .queue("turns", queue.partitions())
         .batch(1);
     let running = slow.serve(builder, kind).start().await.unwrap();
-    slow.seen.reaches(1).await;
-    for partition in 1..16 {
-        let sent = message(&format!("p{partition}"), 0).to_partition(partition);
-        enqueue(db.connection(), &queue, sent).await.unwrap();
-    }
-    eventually("the others", async || slow.seen.by_key().len() == 16).await;
-    let done = slow.seen.by_key()["p0"].len();
-    assert!(done < BACKLOG, "the others waited for all of the backlog");
-    slow.seen.reaches(BACKLOG + 15).await;
+    slow.seen.reaches(16 * EACH).await;
     running.stop().await;
-    assert_eq!(slow.seen.by_key()["p0"], (0..BACKLOG).collect::<Vec<_>>());
+    assert_complete(&slow.seen, &queue, EACH);
     assert_eq!(slow.most(), 1);
+    let order = slow.seen.all();
+    let last_began = order.iter().rposition(|text| text.ends_with(":0"));
+    let first_ended = order.iter().position(|text| text.ends_with(":24"));
+    assert!(last_began < first_ended, "{order:?}");
 }
 
 async fn pool_of(db: &TestDb, connections: u32) -> DatabaseConnection {
