@@ -5,6 +5,7 @@ use super::processor::{Claim, Consumer, Next, Worked};
 use crate::dead_letters::DeadLetterNotice;
 use crate::dialect::{ErrorClass, classify};
 use crate::handler::{HandlerResult, OutboxMessage};
+use crate::store::cursor::Ack;
 use crate::store::settlement::{self, Burial, Failure, Settlement};
 use crate::text::{bounded_reason, shown_key};
 use crate::tuning::LONGEST_DELAY;
@@ -148,6 +149,23 @@ pub(crate) async fn settle_stopped(
     Ok(Worked::Settled(Next::Again))
 }
 
+/// Gives a claim back that the database did not let us finish. A charge made at the
+/// claim stays, or a message that ends its connection each time would be tried for
+/// ever; for the same reason one whose connection is lost counts as a claim that
+/// died. A lost race charges nobody else: the next try may win.
+pub(super) async fn settle_aborted(
+    consumer: &Consumer,
+    claim: &Claim,
+    done: usize,
+    error: &DbErr,
+) -> Result<(), DbErr> {
+    let mut ack = claim.ack(done);
+    if classify(error) == ErrorClass::Connection {
+        ack.claimed = ack.claimed.max(claim.last_seq);
+    }
+    settle_at(consumer, claim, ack, None, Vec::new()).await
+}
+
 async fn settle(
     consumer: &Consumer,
     claim: &Claim,
@@ -155,7 +173,16 @@ async fn settle(
     failure: Option<Failure>,
     burials: Vec<Burial>,
 ) -> Result<(), DbErr> {
-    let ack = claim.ack(done);
+    settle_at(consumer, claim, claim.ack(done), failure, burials).await
+}
+
+async fn settle_at(
+    consumer: &Consumer,
+    claim: &Claim,
+    ack: Ack,
+    failure: Option<Failure>,
+    burials: Vec<Burial>,
+) -> Result<(), DbErr> {
     let outcome = Settlement {
         queue: &consumer.queue,
         partition_id: claim.partition_id,

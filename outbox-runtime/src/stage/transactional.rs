@@ -14,7 +14,7 @@
 
 use super::guard::{self, Ended, LeaseClock, Running};
 use super::processor::{Claim, Consumer, Next, PartitionState, Worked};
-use super::settlement::{settle_failure, settle_stopped};
+use super::settlement::{settle_aborted, settle_failure, settle_stopped};
 use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
 use crate::handler::{HandlerResult, Progress};
 use crate::store::cursor::{self, ClaimRequest, Claimed};
@@ -72,9 +72,7 @@ pub(crate) async fn work(
         let ran = match run(consumer, &claim, chunk.clone(), chain).await {
             Ok(ran) => ran,
             Err(error) => {
-                // A lost connection or race is no message's fault: the claim is
-                // given back, or it would count as one that died.
-                settle_stopped(consumer, &claim, done, Vec::new()).await?;
+                settle_aborted(consumer, &claim, done, &error).await?;
                 return Err(error);
             }
         };

@@ -1,10 +1,10 @@
 //! What the database refuses is charged to a message only if it is to blame.
 
 use super::gated::{Gated, Manners};
-use super::scripted::{create_ledger, ledger};
+use super::scripted::{Act, Kind, Scripted, create_ledger, ledger};
 use super::*;
 use outbox_runtime::{Outbox, OutboxHandle};
-use outbox_tests::{Engine, run};
+use outbox_tests::{Engine, on_every_server, run};
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection};
 
 /// Delivers a message while the database answers our last statement of its
@@ -44,13 +44,29 @@ async fn start(db: &TestDb) -> (Gated, OutboxHandle) {
     (handler, running)
 }
 
-/// Each error in turn, with whether it is the message's fault.
-async fn assert_charged(db: &TestDb, errors: &[(&str, bool)], refuse: &str, relent: &str) {
+/// Whose fault an error is.
+#[derive(Clone, Copy)]
+enum Blame {
+    /// Nobody's: the next try may win.
+    Race,
+    /// Unknown: the claim counts as one that died, so the next is charged as it is taken.
+    Connection,
+    /// The message's.
+    Statement,
+}
+use Blame::{Connection, Race, Statement};
+
+/// Each error in turn, with whose fault it is.
+async fn assert_charged(db: &TestDb, errors: &[(&str, Blame)], refuse: &str, relent: &str) {
     let (handler, running) = start(db).await;
-    for (n, (code, charged)) in errors.iter().enumerate() {
+    for (n, (code, blame)) in errors.iter().enumerate() {
         let refuse = refuse.replace("<code>", code);
         let attempts = attempts_when_refused(db, &handler, n, (&refuse, relent)).await;
-        let expected = if *charged { [0, 1, 2] } else { [0, 0, 0] };
+        let expected = match blame {
+            Race => [0, 0, 0],
+            Connection => [0, 0, 1],
+            Statement => [0, 1, 2],
+        };
         assert_eq!(attempts, expected, "{code}");
     }
     let booked = ledger(db, "gated").await;
@@ -61,15 +77,15 @@ async fn assert_charged(db: &TestDb, errors: &[(&str, bool)], refuse: &str, rele
 #[test]
 fn postgres_errors_are_charged_to_who_is_to_blame() {
     let errors = [
-        ("40001", false),
-        ("40P01", false),
-        ("55P03", false),
-        ("08006", false),
-        ("53200", false),
-        ("57014", false),
-        ("25006", false),
-        ("23505", true),
-        ("42P01", true),
+        ("40001", Race),
+        ("40P01", Race),
+        ("55P03", Race),
+        ("08006", Connection),
+        ("53200", Connection),
+        ("57014", Connection),
+        ("25006", Connection),
+        ("23505", Statement),
+        ("42P01", Statement),
     ];
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
@@ -87,13 +103,13 @@ fn postgres_errors_are_charged_to_who_is_to_blame() {
 #[test]
 fn mysql_errors_are_charged_to_who_is_to_blame() {
     let errors = [
-        ("1205", false),
-        ("1213", false),
-        ("1020", false),
-        ("1317", false),
-        ("1290", false),
-        ("1062", true),
-        ("1146", true),
+        ("1205", Race),
+        ("1213", Race),
+        ("1020", Race),
+        ("1317", Connection),
+        ("1290", Connection),
+        ("1062", Statement),
+        ("1146", Statement),
     ];
     run(Engine::MySql, true, |db| {
         Box::pin(async move {
@@ -110,7 +126,7 @@ fn a_refused_statement_is_charged_on_sqlite_too() {
         Box::pin(async move {
             let refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON outbox_cursor WHEN <written> \
                 BEGIN SELECT RAISE(ABORT, '<code>'); END";
-            assert_charged(db, &[("refused", true)], refuse, "DROP TRIGGER refuse").await;
+            assert_charged(db, &[("refused", Statement)], refuse, "DROP TRIGGER refuse").await;
         })
     });
 }
@@ -172,4 +188,27 @@ fn a_busy_sqlite_is_asked_until_the_failure_is_written_down() {
             assert_eq!(*hogging.attempts.lock().unwrap(), [0, 1]);
         })
     });
+}
+
+on_every_server! {
+    async fn a_message_that_ends_its_connection_each_time_is_buried_alone(db: &TestDb) {
+        create_ledger(db).await;
+        commit_many(db, &QUEUE, "k", 0..10).await;
+        let handler = Scripted::new(Kind::TransactionalEach, |text, _| {
+            if text == "k:4" { Act::EndConnection } else { Act::Succeed }
+        });
+        let queue = Outbox::builder(db.connection().clone())
+            .queue("orders", QUEUE.partitions())
+            .retry(soon(3));
+        let running = handler.serve(queue).start().await.unwrap();
+        drained(db).await;
+        running.stop().await;
+        let consumer = handler.kind().consumer();
+        let others: Vec<String> = (0..10).filter(|n| *n != 4).map(|n| format!("k:{n}")).collect();
+        assert_eq!(ledger(db, &consumer).await, others, "once each");
+        let letters = outbox::DeadLetters::new(db.connection().clone());
+        let letters = letters.list(&outbox::DeadLetterFilter::new()).await.unwrap();
+        assert_eq!(letters.len(), 1);
+        assert_eq!((&*letters[0].payload, letters[0].attempts), (&b"k:4"[..], 3));
+    }
 }

@@ -5,7 +5,7 @@ use outbox_runtime::{
     Batch, LeasedHandler, OutboxBuilder, QueueBuilder, TransactionalHandler,
     TransactionalMessageHandler,
 };
-use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend};
 use std::time::{Duration, Instant};
 
 /// What to do with a message.
@@ -19,6 +19,8 @@ pub(super) enum Act {
     FailSql,
     /// Run a statement that fails, and say that all is well.
     IgnoreFailedSql,
+    /// End its own connection to the server, and say that all is well.
+    EndConnection,
     Panic,
 }
 
@@ -157,6 +159,13 @@ impl Scripted {
                 return HandlerResult::retry(error);
             }
         }
+        if act == Act::EndConnection {
+            let end = match tx.get_database_backend() {
+                DbBackend::Postgres => "SELECT pg_terminate_backend(pg_backend_pid())",
+                _ => "KILL CONNECTION_ID()",
+            };
+            tx.execute_unprepared(end).await.expect_err("it is ended");
+        }
         outcome(act, message)
     }
 }
@@ -164,7 +173,7 @@ impl Scripted {
 fn outcome(act: Act, message: &OutboxMessage) -> HandlerResult {
     let reason = format!("told to fail, after {}", message.attempts());
     match act {
-        Act::Succeed | Act::IgnoreFailedSql => HandlerResult::Success,
+        Act::Succeed | Act::IgnoreFailedSql | Act::EndConnection => HandlerResult::Success,
         Act::Retry | Act::FailSql => HandlerResult::retry(reason),
         Act::RetryAfter(delay) => HandlerResult::retry_after(delay, reason),
         Act::Reject => HandlerResult::reject(reason),
