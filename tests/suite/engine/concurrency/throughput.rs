@@ -3,7 +3,8 @@
 use super::*;
 use outbox_tests::Engine;
 
-const TAKES: Duration = Duration::from_millis(50);
+/// Long, so that a busy machine matters little.
+const TAKES: Duration = Duration::from_millis(200);
 
 /// Messages each second, from the first to the last.
 async fn rate(db: &TestDb, queue: &'static str, concurrency: u32, messages: usize) -> f64 {
@@ -40,8 +41,8 @@ async fn rate(db: &TestDb, queue: &'static str, concurrency: u32, messages: usiz
 fn sixteen_keys_at_a_time_are_at_least_twelve_times_as_fast() {
     outbox_tests::run(Engine::Postgres, true, |db| {
         Box::pin(async move {
-            let one = rate(db, "one", 1, 240).await;
-            let sixteen = rate(db, "sixteen", 16, 4_000).await;
+            let one = rate(db, "one", 1, 60).await;
+            let sixteen = rate(db, "sixteen", 16, 960).await;
             assert!(
                 sixteen >= one * 12.0,
                 "{sixteen:.0} and {one:.0} per second"
