@@ -121,7 +121,7 @@ run_mariadb() {
     if [ "$(id -u)" -eq 0 ]; then user=(--user=mysql); fi
     "$(find_mariadbd)" --no-defaults "${user[@]}" --datadir="$data" --socket="$data/s" \
         --bind-address=127.0.0.1 --port="$(cat "$SERVERS_DIR/mariadb.port")" --skip-name-resolve \
-        --max-connections=300 --innodb-flush-log-at-trx-commit=2 --innodb-buffer-pool-size=256M \
+        --max-connections=300 --innodb-flush-log-at-trx-commit="$([ -n "${SERVERS_DURABLE:-}" ] && echo 1 || echo 2)" --innodb-buffer-pool-size=256M \
         >>"$log" 2>&1 </dev/null &
     SERVERS_MARIADB_PID=$!
     echo "$SERVERS_MARIADB_PID" >"$SERVERS_DIR/mariadb.pid"

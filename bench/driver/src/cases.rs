@@ -17,6 +17,15 @@ pub struct Case {
     pub words: Vec<String>,
     /// Whether an old transaction is open meanwhile.
     pub pinned: bool,
+    pub engine: Engine,
+}
+
+/// Where it runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    Postgres,
+    MariaDb,
+    Sqlite,
 }
 
 /// The ways each contestant is run.
@@ -36,9 +45,8 @@ pub fn all(quick: bool) -> Vec<Case> {
     latency(&mut cases, quick);
     idle(&mut cases);
     together(&mut cases, quick);
-    if !quick {
-        growth(&mut cases);
-    }
+    other_engines(&mut cases, quick);
+    growth(&mut cases, quick);
     pinned(&mut cases, quick);
     cases
 }
@@ -57,6 +65,7 @@ fn case(id: &str, title: &'static str, program: &'static str, how: &str, words: 
         fill: Vec::new(),
         words,
         pinned: false,
+        engine: Engine::Postgres,
     }
 }
 
@@ -184,14 +193,57 @@ fn together(cases: &mut Vec<Case>, quick: bool) {
     }
 }
 
-fn growth(cases: &mut Vec<Case>) {
+/// Ours where the peers do not go.
+fn other_engines(cases: &mut Vec<Case>, quick: bool) {
+    let (seconds, count) = if quick { (5, 10_000) } else { (30, 100_000) };
+    for (engine, name, producers) in [
+        (Engine::MariaDb, "MariaDB", 8),
+        (Engine::Sqlite, "SQLite", 4),
+    ] {
+        let mut add = |what: &str, title: &'static str, how: &str, words: String| {
+            let mut case = case(&format!("F {name} {what}"), title, "outbox", how, &words);
+            case.engine = engine;
+            if words.starts_with("drain") {
+                let fill = format!("fill count={count} per_transaction=100 producers={producers}");
+                case.fill = fill.split_whitespace().map(str::to_owned).collect();
+            }
+            cases.push(case);
+        };
+        let title = "enqueue with a business row, messages/s";
+        for each in [1, 100] {
+            let words =
+                format!("enqueue producers={producers} per_transaction={each} seconds={seconds}");
+            add(&format!("enqueue {producers}x{each}"), title, "", words);
+        }
+        let title = "drain a backlog to the last row, messages/s";
+        for mode in ["leased", "transactional"] {
+            let words = format!("drain count={count} mode={mode}");
+            add("drain", title, mode, words);
+        }
+        let words = format!("latency rate=50 seconds={seconds} producers=1");
+        add("latency", "commit to handler at 50/s, ms", "", words);
+        let words = format!("together producers={producers} seconds={seconds}");
+        add(
+            "together",
+            "producers and the workers together, messages/s",
+            "",
+            words,
+        );
+    }
+}
+
+fn growth(cases: &mut Vec<Case>, quick: bool) {
     let title = "drain as things grow, messages/s";
     let mut add = |id: String, fill: String, words: String| {
         let mut case = case(&id, title, "outbox", "", &words);
         case.fill = fill.split_whitespace().map(str::to_owned).collect();
         cases.push(case);
     };
-    for count in [10_000, 100_000, 1_000_000, 5_000_000] {
+    let backlogs: &[usize] = match quick {
+        true => &[10_000, 200_000],
+        false => &[10_000, 100_000, 1_000_000, 5_000_000],
+    };
+    for count in backlogs {
         let fill = format!("fill count={count} per_transaction=500 producers=8");
         add(
             format!("G backlog {count}"),
@@ -199,7 +251,7 @@ fn growth(cases: &mut Vec<Case>) {
             format!("drain count={count}"),
         );
     }
-    for partitions in [1, 4, 16, 64] {
+    for partitions in if quick { &[4, 64][..] } else { &[1, 4, 16, 64] } {
         let rest = format!("count=100000 partitions={partitions}");
         let fill = format!("fill {rest} per_transaction=100 producers=8");
         add(
@@ -207,6 +259,14 @@ fn growth(cases: &mut Vec<Case>) {
             fill,
             format!("drain {rest}"),
         );
+    }
+    if quick {
+        return;
+    }
+    for processes in [1, 2, 4] {
+        let fill = "fill count=100000 per_transaction=100 producers=8".to_owned();
+        let words = format!("drain count=100000 processes={processes}");
+        add(format!("G processes {processes}"), fill, words);
     }
     for bytes in [200, 2_000, 32_000] {
         let rest = format!("count=20000 bytes={bytes}");

@@ -42,7 +42,7 @@ pub fn draw(all: &Value, out: &Path) -> Result<(), Error> {
         "commit to handler, p99 in ms",
         &of("C here", p99),
     )?;
-    for what in ["backlog", "partitions", "payload"] {
+    for what in ["backlog", "partitions", "payload", "processes"] {
         let prefix = format!("G {what} ");
         let rows = results.iter().filter_map(|row| {
             let size = row["id"].as_str()?.strip_prefix(&prefix)?;

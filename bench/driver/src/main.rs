@@ -5,12 +5,13 @@
 
 mod cases;
 mod charts;
+mod elsewhere;
 mod report;
 mod server;
 
-use cases::Case;
+use cases::{Case, Engine};
 use serde_json::{Map, Value, json};
-use server::{Error, Server};
+use server::{Counts, Error, Server};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -93,10 +94,37 @@ fn arguments() -> Result<Arguments, Error> {
     Ok(arguments)
 }
 
+/// Runs a case where the server counts nothing for us.
+async fn measure_elsewhere(
+    server: &mut Server,
+    program: &PathBuf,
+    case: &Case,
+) -> Result<Value, Error> {
+    let name = "bench_run";
+    let (url, directory) = match case.engine {
+        Engine::MariaDb => (elsewhere::mariadb(name).await?, None),
+        _ => {
+            let (url, directory) = elsewhere::sqlite(name)?;
+            (url, Some(directory))
+        }
+    };
+    if !case.fill.is_empty() {
+        run(server, program, name, &url, &case.fill).await?;
+    }
+    let ran = run(server, program, name, &url, &case.words).await?;
+    if let Some(directory) = directory {
+        std::fs::remove_dir_all(directory)?;
+    }
+    Ok(json!({ "measured": ran.printed }))
+}
+
 /// Runs a case in a database of its own.
 async fn measure(server: &mut Server, arguments: &Arguments, case: &Case) -> Result<Value, Error> {
     let program = arguments.programs.get(case.program);
     let program = program.ok_or_else(|| format!("no program `{}`", case.program))?;
+    if case.engine != Engine::Postgres {
+        return measure_elsewhere(server, program, case).await;
+    }
     let name = "bench_run";
     let url = server.create(name).await?;
     let start = server.counts(name).await?;
@@ -112,25 +140,40 @@ async fn measure(server: &mut Server, arguments: &Arguments, case: &Case) -> Res
         false => None,
     };
     let before = server.counts(name).await?;
-    let (measured, sessions) = run(server, program, name, &url, &case.words).await?;
+    let ran = run(server, program, name, &url, &case.words).await?;
     let after = server.counts(name).await?;
     found.insert("cost".into(), after.since(&before));
-    found.insert("sessions".into(), sessions.into());
+    found.insert("sessions".into(), ran.sessions.into());
+    if let Some(rate) = ran.statements_per_second {
+        found.insert("statements_per_second".into(), rate.into());
+    }
     found.insert("dead_rows".into(), server.dead_rows(&url).await?.into());
     drop(old);
     server.drop(name).await?;
-    found.insert("measured".into(), measured);
+    found.insert("measured".into(), ran.printed);
     Ok(Value::Object(found))
 }
 
-/// Runs a program to its end; returns what it printed and the most sessions it had.
+/// What a program came to.
+struct Ran {
+    printed: Value,
+    /// The most it had at once.
+    sessions: i64,
+    /// From [`SETTLED`] after its start to a second before its end.
+    statements_per_second: Option<f64>,
+}
+
+/// After so long, what a start needs is done.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// Runs a program to its end.
 async fn run(
     server: &mut Server,
     program: &PathBuf,
     name: &str,
     url: &str,
     words: &[String],
-) -> Result<(Value, i64), Error> {
+) -> Result<Ran, Error> {
     let child = Command::new(program)
         .args(words)
         .env("BENCH_URL", url)
@@ -141,20 +184,37 @@ async fn run(
     let output = child.wait_with_output();
     tokio::pin!(output);
     let mut sessions = 0;
+    let began = Instant::now();
+    let mut counts: Vec<(Instant, Counts)> = Vec::new();
     let output = loop {
         tokio::select! {
             output = &mut output => break output?,
             () = tokio::time::sleep(Duration::from_millis(500)) => {
                 sessions = sessions.max(server.sessions(name).await?);
+                if began.elapsed() > SETTLED {
+                    counts.push((Instant::now(), server.counts(name).await?));
+                }
             }
         }
     };
+    let last = counts
+        .iter()
+        .rfind(|(at, _)| at.elapsed() > Duration::from_secs(1));
+    let statements_per_second = counts.first().zip(last).and_then(|(first, last)| {
+        let seconds = (last.0 - first.0).as_secs_f64();
+        let made = last.1.statements - first.1.statements;
+        (seconds > 1.0).then(|| made as f64 / seconds)
+    });
     if !output.status.success() {
         return Err(format!("{} {words:?}: {}", program.display(), output.status).into());
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().last().ok_or("it printed nothing")?;
-    Ok((serde_json::from_str(line)?, sessions))
+    Ok(Ran {
+        printed: serde_json::from_str(line)?,
+        sessions,
+        statements_per_second,
+    })
 }
 
 async fn machine(server: &mut Server) -> Result<Value, Error> {

@@ -97,12 +97,11 @@ fn table_row(text: &mut String, row: &Value) {
             + result["filling"][name].as_f64().unwrap_or(0.0);
         match (&*settings["workload"].as_str().unwrap_or_default(), name) {
             ("idle", "statements") => {
-                format!(
-                    "{:.1} /s",
-                    sum / settings["seconds"].as_f64().unwrap_or(1.0)
-                )
+                let rate = result["statements_per_second"].as_f64();
+                rate.map_or(String::new(), |rate| format!("{rate:.1} /s"))
             }
             ("idle", _) => String::new(),
+            _ if result["cost"].is_null() => String::new(),
             _ if name == "wal_bytes" => format!("{:.0}", sum / messages),
             _ => format!("{:.2}", sum / messages),
         }
@@ -117,7 +116,9 @@ fn table_row(text: &mut String, row: &Value) {
         float(&found["seen"]["p99_ms"]),
         cost("wal_bytes"),
         cost("statements"),
-        result["sessions"],
+        result["sessions"]
+            .as_i64()
+            .map_or(String::new(), |n| n.to_string()),
         checked(result),
     );
 }
@@ -146,6 +147,9 @@ fn summary(results: &[Value]) -> String {
     let modkit = |name: &str| name.starts_with("cf-modkit-db");
     let ratio =
         |id: &str, to: &dyn Fn(&str) -> bool| Some(pick(id, &ours, &rate)? / pick(id, to, &rate)?);
+    let least = |id: &str, wanted: &dyn Fn(&str) -> bool, field: &dyn Fn(&Value) -> Option<f64>| {
+        pick(id, wanted, &|result| field(result).map(|value| -value)).map(|value| -value)
+    };
     let mut parts = Vec::new();
     let mut add = |what: &str, value: Option<f64>| {
         if let Some(value) = value {
@@ -169,13 +173,34 @@ fn summary(results: &[Value]) -> String {
     };
     let wals = pick("B 4", &|name| name == "outbox", &wal).zip(pick("B 4", &modkit, &wal));
     add("D WAL: of cf-modkit-db", wals.map(|(a, b)| a / b));
+    let idle = |result: &Value| result["statements_per_second"].as_f64();
+    add("D idle: statements/s", pick("D idle", &ours, &idle));
+    let sessions = |result: &Value| result["sessions"].as_f64();
+    add("connections", pick("D idle", &ours, &sessions));
+    let quantile = |name: &'static str| {
+        move |result: &Value| result["measured"]["found"]["seen"][name].as_f64()
+    };
+    let (p50, p99) = (quantile("p50_ms"), quantile("p99_ms"));
+    let default = |name: &str| name == "outbox";
+    add("C here: p50 ms", pick("C here", &default, &p50));
+    add("p99 ms", pick("C here", &default, &p99));
+    add("best peer's p50 ms", least("C here", &peers, &p50));
+    add("C elsewhere: p50 ms", pick("C elsewhere", &default, &p50));
+    add("notified", pick("C elsewhere, notified", &default, &p50));
     add("E: x cf-modkit-db", ratio("E", &modkit));
-    let p50 = |result: &Value| result["measured"]["found"]["seen"]["p50_ms"].as_f64();
-    add(
-        "C here p50 ms",
-        pick("C here", &|name| name == "outbox", &p50),
-    );
-    add("E p50 ms", pick("E", &ours, &p50));
+    add("of raw without workers", ratio("E", &raw));
+    add("p50 ms", pick("E", &ours, &p50));
+    for (what, small, large) in [
+        ("backlog 5 million", "G backlog 10000", "G backlog 5000000"),
+        ("backlog 200,000", "G backlog 10000", "G backlog 200000"),
+        ("64 partitions", "G partitions 4", "G partitions 64"),
+    ] {
+        let growth = pick(small, &ours, &rate).zip(pick(large, &ours, &rate));
+        add(
+            &format!("G {what}: cost x"),
+            growth.map(|(small, large)| small / large),
+        );
+    }
     add("H: last of first", pick("H", &ours, &last_of_first));
     format!("summary: {}", parts.join("; "))
 }

@@ -17,7 +17,7 @@ pub struct Server {
 /// What the server has counted so far in a database.
 pub struct Counts {
     wal: i64,
-    statements: i64,
+    pub statements: i64,
     rows: i64,
 }
 

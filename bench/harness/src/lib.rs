@@ -3,6 +3,7 @@
 //! A contestant says how it enqueues, works and settles; [`run`] does the rest: it
 //! reads a workload from the command line, runs it, and prints one JSON line.
 
+mod processes;
 mod settings;
 mod sink;
 mod workload;

@@ -5,7 +5,8 @@ use serde::Serialize;
 /// What to run. Every field has a default; not every workload looks at every one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
-    /// `enqueue`, `fill`, `drain`, `latency`, `produce`, `together` or `idle`.
+    /// `enqueue`, `fill`, `drain`, `latency`, `together` or `idle`; `produce` and `serve`
+    /// are what other processes of a run do.
     pub workload: String,
     /// Where the database is.
     #[serde(skip)]
@@ -32,6 +33,8 @@ pub struct Settings {
     pub bytes: usize,
     /// Whether the producer of the latency workload is another process.
     pub elsewhere: bool,
+    /// Processes that work off a backlog.
+    pub processes: usize,
     /// Whether other processes are told of messages, for those who can.
     pub notify: bool,
 }
@@ -56,6 +59,7 @@ impl Settings {
             profile: "default".into(),
             bytes: 200,
             elsewhere: false,
+            processes: 1,
             notify: false,
         };
         for word in words {
@@ -75,6 +79,7 @@ impl Settings {
                 "rate" => settings.rate = number()?,
                 "keys" => settings.keys = number()?,
                 "partitions" => settings.partitions = number()? as u32,
+                "processes" => settings.processes = number()?,
                 "bytes" => settings.bytes = number()?,
                 "mode" => settings.mode = value.into(),
                 "profile" => settings.profile = value.into(),

@@ -48,6 +48,8 @@ struct State {
     latency: Histogram<u64>,
     /// When each message was handled, if that is to be known.
     times: Option<HashMap<(u32, u32), u64>>,
+    /// Whether each message is told on standard output, for another process.
+    told: bool,
 }
 
 /// The numbers of a key that arrived.
@@ -96,6 +98,7 @@ impl Default for Sink {
                 out_of_order: 0,
                 latency: Histogram::new(3).expect("three digits are fine"),
                 times: None,
+                told: false,
             }),
         }
     }
@@ -105,23 +108,37 @@ impl Sink {
     /// A handler got this.
     pub fn take(&self, payload: &Payload) {
         let now = now();
+        self.took(payload.key, payload.number, payload.sent, now);
+    }
+
+    pub(crate) fn took(&self, key_number: u32, number: u32, sent: u64, now: u64) {
         let mut state = self.lock();
-        let key = state.keys.entry(payload.key).or_default();
-        let again = key.insert(payload.number);
-        let late = !again && payload.number < key.next;
-        key.next = key.next.max(payload.number + 1);
+        if state.told {
+            println!("{key_number} {number} {sent} {now}");
+        }
+        let key = state.keys.entry(key_number).or_default();
+        let again = key.insert(number);
+        let late = !again && number < key.next;
+        key.next = key.next.max(number + 1);
         if again {
             state.duplicates += 1;
             return;
         }
         state.out_of_order += usize::from(late);
-        let took = now.saturating_sub(payload.sent).max(1);
+        let took = now.saturating_sub(sent).max(1);
         let _ = state.latency.record(took);
         if let Some(times) = &mut state.times {
-            times.insert((payload.key, payload.number), now);
+            times.insert((key_number, number), now);
         }
         drop(state);
         self.arrived.fetch_add(1, Ordering::Release);
+    }
+
+    /// One that tells another process.
+    pub(crate) fn telling() -> Self {
+        let sink = Self::default();
+        sink.lock().told = true;
+        sink
     }
 
     /// One that remembers when each message was handled.

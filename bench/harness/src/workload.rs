@@ -1,5 +1,6 @@
 //! What every contestant has to do.
 
+use crate::processes;
 use crate::sink::{Commit, now};
 use crate::{Contestant, Error, Payload, Settings, Sink, Worker};
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ pub async fn run<C: Contestant>() -> Result<(), Error> {
         "fill" => fill(&contestant, &settings).await?,
         "drain" => drain(&contestant, &settings).await?,
         "latency" => latency(&contestant, &settings).await?,
+        "serve" => return serve(&contestant, &settings).await,
         "produce" => {
             for commit in steadily(&contestant, &settings).await? {
                 println!("{} {} {}", commit.key, commit.number, commit.at);
@@ -126,11 +128,16 @@ async fn fill<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result
 async fn drain<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<Value, Error> {
     let sink = Arc::new(Sink::default());
     let began = Instant::now();
-    let worker = contestant.work(settings, sink.clone()).await?;
-    let handled = wait(settings.count, &sink).await?;
-    let settled = settle(contestant).await?;
-    let took = began.elapsed();
-    worker.stop().await;
+    let (handled, settled) = if settings.processes > 1 {
+        processes::drain(contestant, settings, &sink).await?
+    } else {
+        let worker = contestant.work(settings, sink.clone()).await?;
+        let handled = wait(settings.count, &sink).await?;
+        let settled = settle(contestant).await?;
+        worker.stop().await;
+        (handled, settled)
+    };
+    let took = settled - began;
     Ok(json!({
         "per_second": rate(settings.count, took),
         "handled_per_second": rate(settings.count, handled.duration_since(began)),
@@ -159,12 +166,7 @@ async fn latency<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Res
 
 /// The same producer in another process, which prints its commits.
 async fn elsewhere() -> Result<Vec<Commit>, Error> {
-    let words = std::env::args().skip(1).map(|word| match &*word {
-        "latency" => "produce".to_owned(),
-        _ => word,
-    });
-    let mut other = tokio::process::Command::new(std::env::current_exe()?);
-    let output = other.args(words).output().await?;
+    let output = processes::another("produce")?.output().await?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("the other process failed: {said}").into());
@@ -179,6 +181,14 @@ async fn elsewhere() -> Result<Vec<Commit>, Error> {
         })
     };
     Ok(text.lines().filter_map(commit).collect())
+}
+
+/// Works for another process, until that has enough.
+async fn serve<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<(), Error> {
+    let worker = contestant.work(settings, Arc::new(Sink::telling())).await?;
+    tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await?;
+    worker.stop().await;
+    Ok(())
 }
 
 /// One message per transaction at the given rate.
@@ -261,7 +271,7 @@ async fn wait(count: usize, sink: &Sink) -> Result<Instant, Error> {
 }
 
 /// Until nothing is unsettled.
-async fn settle<C: Contestant>(contestant: &Arc<C>) -> Result<Instant, Error> {
+pub(crate) async fn settle<C: Contestant>(contestant: &Arc<C>) -> Result<Instant, Error> {
     let began = Instant::now();
     while contestant.unsettled().await? > 0 {
         if began.elapsed() > Duration::from_secs(300) {

@@ -3,8 +3,10 @@
 use bench_harness::{Contestant, Error, Payload, Settings, Sink, Worker, run};
 use outbox::prelude::*;
 use outbox::{OutboxBuilder, OutboxHandle};
+use sea_orm::sqlx::sqlite::SqliteJournalMode;
 use sea_orm::{ConnectOptions, Database, Statement};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One event for each number of partitions there is a workload for.
 macro_rules! events {
@@ -87,7 +89,12 @@ impl Contestant for Ours {
         let mut options = ConnectOptions::new(&settings.url);
         options
             .max_connections(settings.producers as u32 + 6)
-            .sqlx_logging(false);
+            .sqlx_logging(false)
+            .map_sqlx_sqlite_opts(|sqlite| {
+                sqlite
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .busy_timeout(Duration::from_secs(30))
+            });
         let db = Database::connect(options).await?;
         outbox::migrate(&db).await?;
         db.execute_unprepared("CREATE TABLE IF NOT EXISTS bench_business (id bigint)")

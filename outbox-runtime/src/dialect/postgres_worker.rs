@@ -5,23 +5,34 @@ use crate::store::cursor::{ClaimRequest, Claimed, RawRow};
 use crate::store::sequencing::Sequenced;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 
-/// `q` is the lock, and where asked makes the commit asynchronous at no round
+/// `e` says whether there is anything: a look that finds nothing writes nothing, not
+/// even a lock. `q` is the lock, and where asked makes the commit asynchronous at no round
 /// trip's cost. `t` takes rows by ctid in the order of their ids; one that
 /// another pass took since our snapshot is skipped by the re-check. The EXISTS is
 /// evaluated once, so that a pass without the lock reads nothing. Partitions
-/// nobody registered are beyond the count and stay. The division fails the
+/// nobody registered are beyond the count and stay. Rows and CASE are compared where
+/// an equality would do, because the planner takes that for a handful of rows, and
+/// sorts the whole backlog instead of walking the index. The division fails the
 /// statement if fewer rows were written than taken.
 const SEQUENCE: &str = "\
-    WITH q AS MATERIALIZED ( \
+    WITH e AS MATERIALIZED ( \
+        SELECT (SELECT true FROM outbox_incoming \
+            WHERE (queue_id, id) >= ($1, 0) AND (queue_id, id) <= ($1, 9223372036854775807) \
+            ORDER BY queue_id, id LIMIT 1) IS TRUE AS waiting \
+    ), q AS MATERIALIZED ( \
         SELECT partitions, \
             CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true) END \
-        FROM outbox_queue WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED \
+        FROM outbox_queue WHERE id = $1 AND (SELECT waiting FROM e) \
+        FOR NO KEY UPDATE SKIP LOCKED \
     ), t AS ( \
         DELETE FROM outbox_incoming WHERE ctid = ANY (ARRAY( \
             SELECT i.ctid FROM outbox_incoming i \
-            WHERE EXISTS (SELECT FROM q) AND i.queue_id = $1 \
-                AND i.partition_id >= $1 AND i.partition_id < $1 + (SELECT partitions FROM q) \
-            ORDER BY i.id LIMIT $2 \
+            WHERE EXISTS (SELECT FROM q) \
+                AND (i.queue_id, i.id) >= ($1, 0) \
+                AND (i.queue_id, i.id) <= ($1, 9223372036854775807) \
+                AND CASE WHEN i.partition_id >= $1 \
+                    THEN i.partition_id < $1 + (SELECT partitions FROM q) END \
+            ORDER BY i.queue_id, i.id LIMIT $2 \
         )) RETURNING id, partition_id \
     ), n AS ( \
         SELECT partition_id, count(*) AS rows FROM t GROUP BY partition_id \
@@ -36,8 +47,9 @@ const SEQUENCE: &str = "\
         RETURNING id \
     ) \
     SELECT n.partition_id, n.rows, \
-        1 / CASE WHEN (SELECT count(*) FROM t) = (SELECT count(*) FROM o) THEN 1 ELSE 0 END \
-    FROM q LEFT JOIN n ON true";
+        1 / CASE WHEN (SELECT count(*) FROM t) = (SELECT count(*) FROM o) THEN 1 ELSE 0 END, \
+        e.waiting AND NOT EXISTS (SELECT FROM q) \
+    FROM e LEFT JOIN n ON true";
 
 pub(crate) async fn sequence<C: ConnectionTrait>(
     conn: &C,
@@ -51,11 +63,9 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
         asynchronous.into(),
     ];
     let rows = query(conn, SEQUENCE, values).await?;
-    if rows.is_empty() {
-        return Ok(Sequenced::LOCKED);
-    }
     let mut done = Sequenced::default();
     for row in &rows {
+        done.locked = row.try_get_by_index(3)?;
         if let Some(partition_id) = row.try_get_by_index::<Option<i64>>(0)? {
             let taken: i64 = row.try_get_by_index(1)?;
             done.add(partition_id, usize::try_from(taken).unwrap_or(0));
@@ -222,6 +232,7 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 /// For each partition what every consumer has passed, from where the last pass
 /// stopped: starting at the oldest row would walk over every row deleted while
 /// some old transaction was open. It ends at the first row that is to be retained.
+/// Rows of the log are never updated, so each is deleted where it was found.
 /// A queue without consumers keeps everything.
 const VACUUM: &str = "\
     WITH s AS MATERIALIZED ( \
@@ -232,20 +243,19 @@ const VACUUM: &str = "\
         JOIN outbox_cursor c ON c.partition_id = m.partition_id \
         GROUP BY m.partition_id, m.after HAVING min(c.processed_seq) > m.after \
     ), v AS MATERIALIZED ( \
-        SELECT partition_id, seq, id FROM ( \
-            SELECT w.partition_id, o.seq, o.id, bool_and($5 = 0 OR COALESCE(( \
+        SELECT partition_id, seq, id, place FROM ( \
+            SELECT w.partition_id, o.seq, o.id, o.place, bool_and($5 = 0 OR COALESCE(( \
                 SELECT b.enqueued_at <= clock_timestamp() - $5 * interval '1 microsecond' \
                 FROM outbox_body b WHERE b.id = o.id \
             ), true)) OVER (PARTITION BY w.partition_id ORDER BY o.seq) AS old \
             FROM w CROSS JOIN LATERAL ( \
-                SELECT o.seq, o.id FROM outbox_outgoing o \
+                SELECT o.seq, o.id, o.ctid AS place FROM outbox_outgoing o \
                 WHERE o.partition_id = w.partition_id AND o.seq > w.after AND o.seq <= w.upto \
                 ORDER BY o.seq LIMIT $3 \
             ) AS o \
         ) AS a WHERE old \
     ), x AS ( \
-        DELETE FROM outbox_outgoing o USING v \
-        WHERE o.partition_id = v.partition_id AND o.seq = v.seq \
+        DELETE FROM outbox_outgoing WHERE ctid = ANY (ARRAY(SELECT place FROM v)) \
     ), y AS ( \
         DELETE FROM outbox_body b USING v WHERE b.id = v.id \
     ) \

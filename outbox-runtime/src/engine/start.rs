@@ -15,6 +15,7 @@ use crate::registry::{Mode, events};
 use crate::stage::guard::Stop;
 use crate::stage::processor::Consumer;
 use crate::stage::route::{Route, Routes};
+use crate::store::kept::Kept;
 use crate::store::registration::{self, NewConsumer};
 use crate::tuning::backoff;
 use crate::wake;
@@ -110,6 +111,7 @@ impl OutboxBuilder {
         let stop = Stop::default();
         let tasks = TaskTracker::new();
         let statements = Arc::new(Semaphore::new(STATEMENT_CONNECTIONS));
+        let kept = Arc::new(Kept::new(self.db.clone()));
         let solitude = Arc::new(Semaphore::new(1));
         let progress = Arc::default();
         let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
@@ -154,6 +156,7 @@ impl OutboxBuilder {
             };
             let consumer = Consumer {
                 db: self.db.clone(),
+                kept: kept.clone(),
                 queue: spec.queue.name().into(),
                 queue_id: spec.queue.id(),
                 name: spec.name,
@@ -189,6 +192,7 @@ impl OutboxBuilder {
         }
         let shared = Arc::new(Shared {
             db: self.db,
+            kept,
             owner,
             profile: self.profile,
             retention: self.retention,

@@ -4,6 +4,7 @@ use super::dispatch::Dispatcher;
 use crate::dialect::{ErrorClass, classify};
 use crate::queue::Queue;
 use crate::stage::guard::Stop;
+use crate::store::kept::Kept;
 use crate::store::reconcile::{Waiting, waiting};
 use crate::store::registration::seen;
 use crate::store::sequencing::{Sequenced, sequence};
@@ -19,9 +20,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 
-/// After a signal a sequencer that finds nothing looks again after 1, 2, 4 ... ms,
-/// this often: the commit comes after the signal.
+/// So long after a signal a sequencer that finds nothing looks again at once, since the
+/// commit comes after the signal: a look is one statement that writes nothing.
+const EAGER: Duration = Duration::from_millis(4);
+
+/// Then it looks again after 1, 2, 4 ... ms, this often.
 const HOT_LOOKS: u32 = 9;
+
+/// Acknowledged messages are deleted together with those of so long.
+const VACUUM_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a process says that it is there.
 const SAY_SEEN_EVERY: Duration = Duration::from_secs(15);
@@ -29,6 +36,7 @@ const SAY_SEEN_EVERY: Duration = Duration::from_secs(15);
 /// What the loops share.
 pub(crate) struct Shared {
     pub(crate) db: DatabaseConnection,
+    pub(crate) kept: Arc<Kept>,
     /// Whose leases are ours.
     pub(crate) owner: Arc<str>,
     pub(crate) profile: OutboxProfile,
@@ -108,10 +116,14 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
     let tuning = &shared.profile.sequencer;
     let what = format!("the sequencer of queue `{}`", runtime.queue.name());
     let (mut looks, mut failures) = (0, 0);
+    let (mut marks, mut marked_at) = (runtime.signal.marks(), Instant::now());
     let mut pace = Pace::new(tuning);
     while !shared.stopping() {
+        if marks != runtime.signal.marks() {
+            (marks, marked_at) = (runtime.signal.marks(), Instant::now());
+        }
         let pass = sequence(
-            &shared.db,
+            &shared.kept,
             runtime.queue.id(),
             tuning.batch_size,
             shared.asynchronous,
@@ -123,8 +135,11 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
         if done.taken > 0 {
             looks = 0;
         } else {
-            looks += 1;
             pace = Pace::new(tuning);
+            if marked_at.elapsed() < EAGER && !done.locked {
+                continue;
+            }
+            looks += 1;
         }
         if done.taken >= tuning.batch_size as usize {
             shared.pause(pace.next()).await;
@@ -178,6 +193,7 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
         for runtime in &shared.queues {
             reconcile(runtime, &found);
         }
+        shared.kept.release_idle();
         shared.pause(tuning.idle_interval).await;
     }
 }
@@ -233,7 +249,7 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         let places: Vec<(i64, i64)> = from.iter().map(|(id, after)| (*id, *after)).collect();
         let retention = cursor::micros(shared.retention);
         let pass = cleanup::vacuum(
-            &shared.db,
+            &shared.kept,
             &places,
             tuning.batch_size,
             retention,
@@ -251,7 +267,7 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         }
         pace = Pace::new(tuning);
         tokio::select! {
-            () = shared.progress.notified() => shared.pause(Duration::from_millis(500)).await,
+            () = shared.progress.notified() => shared.pause(VACUUM_PAUSE).await,
             () = shared.pause(tuning.idle_interval) => {}
         }
     }

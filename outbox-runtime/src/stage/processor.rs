@@ -10,6 +10,7 @@ use crate::handler::{HandlerResult, OutboxMessage};
 use crate::registry::Mode;
 use crate::state::States;
 use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Refuse};
+use crate::store::kept::Kept;
 use crate::store::registration::registered_types;
 use crate::tuning::{LeaseConfig, Pace, RetryPolicy, WorkerTuning};
 use sea_orm::{DatabaseConnection, DbErr};
@@ -32,6 +33,7 @@ pub(super) const SOLITUDE_PAUSE: Duration = Duration::from_millis(20);
 /// A consumer of a queue in this process.
 pub(crate) struct Consumer {
     pub(crate) db: DatabaseConnection,
+    pub(crate) kept: Arc<Kept>,
     pub(crate) queue: Arc<str>,
     pub(crate) queue_id: i64,
     pub(crate) name: String,
@@ -359,7 +361,7 @@ async fn claim(
         refuse,
         asynchronous: consumer.asynchronous,
     };
-    match cursor::claim(&consumer.db, &request).await {
+    match cursor::claim(&*consumer.kept, &request).await {
         Ok(claimed) => {
             if saving && !claimed.acked {
                 tracing::warn!(

@@ -1,5 +1,6 @@
 //! Deleting what every consumer has passed, and what nobody refers to.
 
+use super::kept::Kept;
 use super::registration::begin;
 use super::sql::{execute, list, query};
 use crate::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
@@ -16,15 +17,16 @@ pub(crate) struct Vacuumed {
 
 /// Deletes up to `limit` rows of each partition, beyond the number given with it.
 pub(crate) async fn vacuum(
-    db: &DatabaseConnection,
+    kept: &Kept,
     from: &[(i64, i64)],
     limit: u32,
     retention_micros: i64,
     asynchronous: bool,
 ) -> Result<Vec<Vacuumed>, DbErr> {
+    let db = kept.pool();
     match Dialect::of(db)? {
         Dialect::Postgres => {
-            dialect::vacuum_at_once(db, from, limit, retention_micros, asynchronous).await
+            dialect::vacuum_at_once(kept, from, limit, retention_micros, asynchronous).await
         }
         Dialect::MySql => vacuum_in_steps(db, from, limit, retention_micros, &MYSQL_BY_KEYS).await,
         Dialect::Sqlite => {

@@ -7,6 +7,7 @@ pub(crate) mod cleanup;
 pub(crate) mod cursor;
 pub(crate) mod dead_letter;
 pub(crate) mod incoming;
+pub(crate) mod kept;
 pub(crate) mod race;
 pub(crate) mod reconcile;
 pub(crate) mod registration;

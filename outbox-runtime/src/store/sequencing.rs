@@ -5,6 +5,7 @@
 //! numbers have no gaps; a row whose partition nobody registered stays. A pass
 //! that would take more rows than it writes fails as a whole.
 
+use super::kept::Kept;
 use super::registration::begin;
 use super::sql::{execute, list, query};
 use crate::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
@@ -37,13 +38,14 @@ impl Sequenced {
 
 /// Numbers up to `limit` committed rows of a queue, all its partitions at once.
 pub(crate) async fn sequence(
-    db: &DatabaseConnection,
+    kept: &Kept,
     queue_id: i64,
     limit: u32,
     asynchronous: bool,
 ) -> Result<Sequenced, DbErr> {
+    let db = kept.pool();
     match Dialect::of(db)? {
-        Dialect::Postgres => dialect::sequence_at_once(db, queue_id, limit, asynchronous).await,
+        Dialect::Postgres => dialect::sequence_at_once(kept, queue_id, limit, asynchronous).await,
         Dialect::MySql => sequence_in_steps(db, queue_id, limit, &MYSQL_BY_KEYS).await,
         Dialect::Sqlite => sequence_in_steps(db, queue_id, limit, &SQLITE_BY_KEYS).await,
     }
@@ -57,6 +59,10 @@ async fn sequence_in_steps(
     limit: u32,
     by_keys: &ByKeys,
 ) -> Result<Sequenced, DbErr> {
+    let any = "SELECT 1 FROM outbox_incoming WHERE queue_id = ? LIMIT 1";
+    if query(db, any, [queue_id.into()]).await?.is_empty() {
+        return Ok(Sequenced::default());
+    }
     let tx = begin(db).await?;
     let lock = query(
         &tx,

@@ -1,0 +1,28 @@
+//! Databases of ours that are not PostgreSQL's: made for a run, and gone after it.
+
+use crate::server::Error;
+use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Connection, Executor};
+use std::path::PathBuf;
+
+/// A new database on the MariaDB that BENCH_MYSQL_URL names.
+pub async fn mariadb(name: &str) -> Result<String, Error> {
+    let url = std::env::var("BENCH_MYSQL_URL").map_err(|_| "BENCH_MYSQL_URL names no server")?;
+    let mut admin = MySqlConnection::connect(&url).await?;
+    for sql in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
+        admin
+            .execute(AssertSqlSafe(format!("{sql} {name}")))
+            .await?;
+    }
+    let (server, _) = url.rsplit_once('/').ok_or("the URL has no database")?;
+    Ok(format!("{server}/{name}"))
+}
+
+/// A new file among the temporary ones.
+pub fn sqlite(name: &str) -> Result<(String, PathBuf), Error> {
+    let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir(&directory)?;
+    let file = directory.join("outbox.db");
+    Ok((format!("sqlite://{}?mode=rwc", file.display()), directory))
+}

@@ -1,0 +1,155 @@
+//! Connections that are kept from one statement to the next while there is work.
+//!
+//! A pool asks a connection whether it is alive when it is taken, and again when it
+//! comes back: three round trips for one. So on PostgreSQL, whose hot path is one
+//! statement at a time, a connection that has just worked is kept for the next
+//! statement. It goes back to the pool when a statement fails or is abandoned, when it
+//! was idle for a second, and after a minute whatever happens, so that the pool's own
+//! rules about age hold. At most a quarter of a pool is kept: nobody waits for a
+//! connection that we do not use.
+
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult, Statement,
+};
+
+/// The pool of a user, and the connections of it that are kept.
+pub(crate) struct Kept {
+    pool: DatabaseConnection,
+    #[cfg(feature = "postgres")]
+    postgres: postgres::Connections,
+}
+
+impl Kept {
+    pub(crate) fn new(pool: DatabaseConnection) -> Self {
+        Self {
+            #[cfg(feature = "postgres")]
+            postgres: postgres::Connections::of(&pool),
+            pool,
+        }
+    }
+
+    /// For what takes more than a statement.
+    pub(crate) fn pool(&self) -> &DatabaseConnection {
+        &self.pool
+    }
+
+    /// Gives back what was idle for a while.
+    pub(crate) fn release_idle(&self) {
+        #[cfg(feature = "postgres")]
+        self.postgres.release_idle();
+    }
+}
+
+#[async_trait::async_trait]
+impl ConnectionTrait for Kept {
+    fn get_database_backend(&self) -> DbBackend {
+        self.pool.get_database_backend()
+    }
+
+    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        self.pool.execute_raw(statement).await
+    }
+
+    async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
+        self.pool.execute_unprepared(sql).await
+    }
+
+    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        self.pool.query_one_raw(statement).await
+    }
+
+    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        #[cfg(feature = "postgres")]
+        if let Some(pool) = postgres::pool(&self.pool) {
+            return self.postgres.query_all(pool, statement).await;
+        }
+        self.pool.query_all_raw(statement).await
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use sea_orm::Values;
+    use sea_orm::sqlx::pool::PoolConnection;
+    use sea_orm::sqlx::{self, PgPool, Postgres};
+    use sea_orm::{
+        DatabaseConnection, DatabaseConnectionType, DbErr, QueryResult, RuntimeErr, Statement,
+    };
+    use sea_query_sqlx::SqlxValues;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::time::{Duration, Instant};
+
+    const IDLE: Duration = Duration::from_secs(1);
+    const LIFE: Duration = Duration::from_secs(60);
+
+    struct Connection {
+        connection: PoolConnection<Postgres>,
+        since: Instant,
+        used: Instant,
+    }
+
+    #[derive(Default)]
+    pub(super) struct Connections {
+        idle: Mutex<Vec<Connection>>,
+        most: usize,
+    }
+
+    pub(super) fn pool(db: &DatabaseConnection) -> Option<&PgPool> {
+        match &db.inner {
+            DatabaseConnectionType::SqlxPostgresPoolConnection(_) => {
+                Some(db.get_postgres_connection_pool())
+            }
+            _ => None,
+        }
+    }
+
+    fn runtime(error: sqlx::Error) -> RuntimeErr {
+        RuntimeErr::SqlxError(error.into())
+    }
+
+    impl Connections {
+        pub(super) fn of(db: &DatabaseConnection) -> Self {
+            let size = pool(db).map_or(0, |pool| pool.options().get_max_connections());
+            Self {
+                idle: Mutex::default(),
+                most: size as usize / 4,
+            }
+        }
+
+        pub(super) async fn query_all(
+            &self,
+            pool: &PgPool,
+            statement: Statement,
+        ) -> Result<Vec<QueryResult>, DbErr> {
+            let kept = self.idle().pop();
+            let mut connection = match kept {
+                Some(connection) => connection,
+                None => Connection {
+                    connection: pool.acquire().await.map_err(|e| DbErr::Conn(runtime(e)))?,
+                    since: Instant::now(),
+                    used: Instant::now(),
+                },
+            };
+            let values = SqlxValues(statement.values.unwrap_or(Values(Vec::new())));
+            let rows = sqlx::query_with(sqlx::AssertSqlSafe(statement.sql), values)
+                .fetch_all(&mut *connection.connection)
+                .await
+                .map_err(|e| DbErr::Query(runtime(e)))?;
+            connection.used = Instant::now();
+            let mut idle = self.idle();
+            if idle.len() < self.most && connection.since.elapsed() < LIFE {
+                idle.push(connection);
+            }
+            Ok(rows.into_iter().map(QueryResult::from).collect())
+        }
+
+        pub(super) fn release_idle(&self) {
+            self.idle()
+                .retain(|connection| connection.used.elapsed() < IDLE);
+        }
+
+        fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
