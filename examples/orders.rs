@@ -114,7 +114,11 @@ async fn place(
     tx.commit().await?;
     let what = format!("order {order_id} of {customer}");
     match address {
-        "" => prove("committed", what + ", without an address", "poison"),
+        "" => prove(
+            "committed",
+            what + ", without an address",
+            "nobody can ship that",
+        ),
         _ => prove("committed", what, "the order and its event, together"),
     }
     Ok(())

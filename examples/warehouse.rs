@@ -38,7 +38,11 @@ impl Warehouse {
             return Err(std::io::Error::other("the warehouse is closed"));
         }
         match attempt {
-            1 => prove("shipped", format!("order {order_id}"), ""),
+            1 => prove(
+                "shipped",
+                format!("order {order_id}"),
+                "committed means delivered",
+            ),
             _ => {
                 let what = format!("order {order_id}, attempt {attempt}");
                 prove("shipped", what, "a failure is not the end");
