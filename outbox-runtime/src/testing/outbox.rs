@@ -109,14 +109,9 @@ impl TestOutbox {
         aged.unwrap_or_else(|error| panic!("time could not pass: {error}"));
     }
 
-    /// Hands an event to a handler, named by its function, and says what became of
-    /// it; nothing is enqueued, retried or buried. A transactional handler has a transaction,
+    /// Hands an event to a handler, named by its function (`deliver::<ship>(event)`),
+    /// and says what became of it; nothing is enqueued, retried or buried. A transactional handler has a transaction,
     /// which is committed if it succeeds.
-    ///
-    /// ```text
-    /// let result = outbox.deliver::<ship>(OrderCreated { order_id: 7 }).await;
-    /// assert_eq!(result, HandlerResult::Success);
-    /// ```
     ///
     /// # Panics
     /// If the handler does, if it is a handler of another event, or if the database fails.
