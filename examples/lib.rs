@@ -21,11 +21,12 @@ pub struct ExampleDb {
 /// # Errors
 /// If the database does not answer.
 pub async fn connect() -> Result<ExampleDb, Box<dyn std::error::Error>> {
-    let (url, directory) = match std::env::var("DATABASE_URL") {
-        Ok(url) => (url, None),
-        Err(_) => {
+    let named = std::env::var("DATABASE_URL").ok();
+    let (url, directory) = match named.filter(|url| !url.is_empty()) {
+        Some(url) => (url, None),
+        None => {
             let directory = tempfile::tempdir()?;
-            let file = directory.path().join("orders.db");
+            let file = directory.path().join("example.db");
             let url = format!("sqlite://{}?mode=rwc", file.display());
             (url, Some(directory))
         }
@@ -80,6 +81,11 @@ pub async fn count(db: &DatabaseConnection, table: &str) -> Result<u64, DbErr> {
 /// Says what happened: a word and a sentence.
 pub fn say(word: &str, sentence: impl Display) {
     println!("{word:<12} {sentence}");
+}
+
+/// Says what happened, and what it proves.
+pub fn prove(word: &str, what: impl Display, proof: &str) {
+    println!("{word:<12} {:<42} {proof}", what.to_string());
 }
 
 /// Waits until something is so.

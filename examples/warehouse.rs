@@ -1,6 +1,6 @@
 //! The world outside: a warehouse that is closed at times.
 
-use crate::say;
+use crate::prove;
 use std::sync::{Arc, Mutex};
 
 /// A warehouse that remembers what it shipped. It is closed the first two times somebody
@@ -26,22 +26,28 @@ impl Warehouse {
     /// # Errors
     /// If it is closed.
     pub async fn ship(&self, order_id: i64, attempts: u32) -> std::io::Result<()> {
+        let attempt = attempts + 1;
         if self.hangs {
-            let process = std::process::id();
-            say(
-                "working",
-                format!("process {process} is shipping order {order_id} ..."),
-            );
+            let what = format!("process {} ships order {order_id}", std::process::id());
+            prove("working", what, "it holds the lease, and hangs");
             std::future::pending::<()>().await;
         }
         if order_id == 2 && attempts < 2 {
-            say(
-                "failed",
-                "order 2: the warehouse is closed; it will be tried again",
-            );
+            let what = format!("order 2, attempt {attempt}: closed");
+            prove("failed", what, "an error is a retry, after a pause");
             return Err(std::io::Error::other("the warehouse is closed"));
         }
-        say("shipped", format!("order {order_id}"));
+        match attempt {
+            1 => prove(
+                "shipped",
+                format!("order {order_id}"),
+                "committed means delivered",
+            ),
+            _ => {
+                let what = format!("order {order_id}, attempt {attempt}");
+                prove("shipped", what, "a failure is not the end");
+            }
+        }
         let mut shipped = self.lock();
         if !shipped.contains(&order_id) {
             shipped.push(order_id);

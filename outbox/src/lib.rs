@@ -38,9 +38,17 @@
 //! # }
 //! ```
 //!
-//! What a handler may be is told by [`outbox_handler`], what an event may be by
-//! [`outbox_event`], how to run things by [`OutboxBuilder`], and what to do with messages
-//! that could not succeed by [`DeadLetters`].
+//! # Where to go next
+//!
+//! - [`guide`]: choosing a mode, keys and order, failures, idempotence, deploying, operating,
+//!   testing, the tables.
+//! - [`outbox_event`] and [`outbox_handler`]: everything an event and a handler may be.
+//! - [`OutboxBuilder`]: how it runs; [`OutboxHandle`] and [`Outbox`]: what to do with it
+//!   then.
+//! - [`DeadLetters`]: messages that could not succeed.
+//! - [`testing`]: for your own tests.
+
+pub mod guide;
 
 /// For handlers made by hand: their traits have `async` methods.
 pub use async_trait::async_trait;

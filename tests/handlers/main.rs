@@ -12,6 +12,7 @@ mod order;
 mod policies;
 mod registry;
 mod selection;
+mod testing;
 
 use outbox::prelude::*;
 use outbox::{HandlerRegistration, OutboxBuilder, OutboxHandle};

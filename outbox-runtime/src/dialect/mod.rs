@@ -52,6 +52,8 @@ impl Dialect {
 pub(crate) struct Words {
     pub(crate) now: &'static str,
     pub(crate) later: (&'static str, &'static str),
+    /// Between a time and a number of microseconds, and after it.
+    pub(crate) earlier: (&'static str, &'static str),
     pub(crate) micros: (&'static str, &'static str),
     pub(crate) key: &'static str,
     pub(crate) partition: &'static str,

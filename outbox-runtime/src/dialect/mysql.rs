@@ -7,6 +7,7 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
 pub(super) const WORDS: Words = Words {
     now: "UTC_TIMESTAMP(6)",
     later: ("(UTC_TIMESTAMP(6) + INTERVAL ", " MICROSECOND)"),
+    earlier: (" - INTERVAL ", " MICROSECOND"),
     micros: ("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ", ")"),
     key: "`key`",
     partition: "`partition`",

@@ -8,6 +8,7 @@ pub(super) const WORDS: Words = Words {
     // now() is the time of BEGIN: leases and due times need the real one.
     now: "clock_timestamp()",
     later: ("(clock_timestamp() + ", " * interval '1 microsecond')"),
+    earlier: (" - ", " * interval '1 microsecond'"),
     micros: ("(extract(epoch FROM ", ") * 1000000)::bigint"),
     key: "key",
     partition: "partition",

@@ -7,6 +7,7 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
 pub(super) const WORDS: Words = Words {
     now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
     later: ("(CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ", ")"),
+    earlier: (" - ", ""),
     micros: ("(", ")"),
     key: "key",
     partition: "partition",

@@ -58,6 +58,11 @@ impl Dispatcher {
         })
     }
 
+    /// How many partitions there are.
+    pub(crate) fn partitions(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
     /// Sees to it that the partition is looked at after this call.
     pub(crate) fn wake(self: &Arc<Self>, partition: u32) {
         let Some(slot) = self.slots.get(partition as usize) else {
@@ -147,6 +152,7 @@ impl Dispatcher {
                 let signals = Signals {
                     woken: &slot.woken,
                     progress: &self.progress,
+                    leave: false,
                 };
                 return concurrent::turn(consumer, partition, signals).await;
             }

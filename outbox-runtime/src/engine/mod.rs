@@ -3,6 +3,7 @@
 mod builder;
 mod discovery;
 mod dispatch;
+mod drain;
 mod handle;
 mod notify;
 mod problem;
@@ -14,6 +15,7 @@ mod supervisor;
 mod watch;
 
 pub use builder::OutboxBuilder;
+pub(crate) use drain::Passes;
 pub use handle::{Outbox, OutboxHandle, OutboxTransaction, StopReport};
 pub use problem::{ConfigError, StartError};
 pub use queue_builder::QueueBuilder;

@@ -38,12 +38,7 @@ impl OutboxBuilder {
     /// # Errors
     /// [`StartError`] with every problem there is.
     pub async fn start(mut self) -> Result<OutboxHandle, StartError> {
-        self.discover();
-        self.check();
-        if !self.problems.is_empty() {
-            return Err(StartError::new(self.problems));
-        }
-        self.register_all().await?;
+        self.prepare().await?;
         for advice in sqlite_advice(&self.db).await {
             tracing::warn!("{advice}");
         }
@@ -59,12 +54,7 @@ impl OutboxBuilder {
     /// [`StartError`] with every problem there is.
     pub async fn register(mut self) -> Result<(), StartError> {
         self.selection.states_are_given_later();
-        self.discover();
-        self.check();
-        if !self.problems.is_empty() {
-            return Err(StartError::new(self.problems));
-        }
-        self.register_all().await?;
+        self.prepare().await?;
         // Queues that this binary only produces to, too.
         let mut problems = Vec::new();
         for event in events() {
@@ -74,6 +64,14 @@ impl OutboxBuilder {
             }
         }
         StartError::unless_empty(problems)
+    }
+
+    /// Finds the handlers, checks everything, and makes it known to the database.
+    pub(super) async fn prepare(&mut self) -> Result<(), StartError> {
+        self.discover();
+        self.check();
+        StartError::unless_empty(std::mem::take(&mut self.problems))?;
+        self.register_all().await
     }
 
     async fn register_all(&self) -> Result<(), StartError> {
@@ -108,8 +106,29 @@ impl OutboxBuilder {
     }
 
     fn spawn(self) -> OutboxHandle {
-        let stop = Stop::default();
+        let (retention, notify) = (self.dead_letter_retention, self.notify);
         let tasks = TaskTracker::new();
+        let shared = self.assemble(&tasks);
+        for index in 0..shared.queues.len() {
+            tasks.spawn(run_sequencer(shared.clone(), index));
+        }
+        if !shared.queues.is_empty() {
+            tasks.spawn(run_reconciler(shared.clone()));
+            tasks.spawn(run_vacuum(shared.clone()));
+            tasks.spawn(run_watch(shared.clone()));
+        }
+        if let Some(retention) = retention {
+            tasks.spawn(run_retention(shared.clone(), retention));
+        }
+        if notify {
+            notify::spawn(&shared, &tasks);
+        }
+        OutboxHandle::new(Outbox::new(shared), tasks)
+    }
+
+    /// What runs, before anything does.
+    pub(super) fn assemble(self, tasks: &TaskTracker) -> Arc<Shared> {
+        let stop = Stop::default();
         let statements = Arc::new(Semaphore::new(STATEMENT_CONNECTIONS));
         let kept = Arc::new(Kept::new(self.db.clone()));
         let solitude = Arc::new(Semaphore::new(1));
@@ -190,7 +209,7 @@ impl OutboxBuilder {
                 Arc::clone(&progress),
             ));
         }
-        let shared = Arc::new(Shared {
+        Arc::new(Shared {
             db: self.db,
             kept,
             owner,
@@ -201,22 +220,7 @@ impl OutboxBuilder {
             statements,
             progress,
             queues,
-        });
-        for index in 0..shared.queues.len() {
-            tasks.spawn(run_sequencer(shared.clone(), index));
-        }
-        if !shared.queues.is_empty() {
-            tasks.spawn(run_reconciler(shared.clone()));
-            tasks.spawn(run_vacuum(shared.clone()));
-            tasks.spawn(run_watch(shared.clone()));
-        }
-        if let Some(retention) = self.dead_letter_retention {
-            tasks.spawn(run_retention(shared.clone(), retention));
-        }
-        if self.notify {
-            notify::spawn(&shared, &tasks);
-        }
-        OutboxHandle::new(Outbox::new(shared), tasks)
+        })
     }
 }
 

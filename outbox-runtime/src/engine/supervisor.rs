@@ -199,7 +199,7 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
 }
 
 /// Says for each consumer that a process is there that handles all its types.
-async fn say_seen(shared: &Shared) -> Result<(), DbErr> {
+pub(super) async fn say_seen(shared: &Shared) -> Result<(), DbErr> {
     for dispatcher in shared.queues.iter().flat_map(|queue| &queue.dispatchers) {
         let consumer = &dispatcher.consumer;
         let types = consumer.registered_types();

@@ -34,6 +34,23 @@ impl Handler {
         matches!(self, Self::LeasedBatch(_) | Self::TransactionalBatch(_))
     }
 
+    /// Hands over one message, outside of any claim.
+    pub(crate) async fn call_with_one(
+        &self,
+        tx: Option<&DatabaseTransaction>,
+        message: OutboxMessage,
+        ctx: &Ctx,
+    ) -> HandlerResult {
+        let mut progress = Progress::default();
+        let mut batch = progress.batch(vec![message]);
+        let result = self.call(tx, &mut batch, ctx).await;
+        let result = concluded(result, &mut batch);
+        match progress.take_rejected().pop() {
+            Some((_, reason)) => HandlerResult::Reject { reason },
+            None => result,
+        }
+    }
+
     /// Hands over a batch. What was settled is so whatever is returned.
     async fn call(
         &self,

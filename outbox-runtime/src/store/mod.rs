@@ -4,8 +4,10 @@
 //! dialect; where it needs steps, the steps are here, once for all engines.
 
 pub(crate) mod cleanup;
+pub(crate) mod clock;
 pub(crate) mod cursor;
 pub(crate) mod dead_letter;
+pub(crate) mod enqueued;
 pub(crate) mod incoming;
 pub(crate) mod kept;
 pub(crate) mod race;

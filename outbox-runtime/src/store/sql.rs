@@ -2,7 +2,8 @@
 //!
 //! A text has `?` for values and these words: `{now}` the database's clock,
 //! `{now+?}` that many microseconds later, `{us(x)}` a time as microseconds since
-//! 1970, `{now_us}` the clock as such, `{key}` and `{partition}` those columns, `{or_ignore(x)}` at the end of an
+//! 1970, `{now_us}` the clock as such, `{earlier(x)}` a time less the microseconds of the next
+//! value, `{key}` and `{partition}` those columns, `{or_ignore(x)}` at the end of an
 //! INSERT that may meet an existing row (`x` is any column of it), `{for_update}`
 //! and `{skip_locked}` at the end of a SELECT.
 
@@ -99,6 +100,12 @@ fn render(dialect: Dialect, text: &str) -> String {
                     sql.push_str(words.micros.0);
                     sql.push_str(column.trim_end_matches(')'));
                     sql.push_str(words.micros.1);
+                }
+                Some(("earlier", column)) => {
+                    sql.push_str(column.trim_end_matches(')'));
+                    sql.push_str(words.earlier.0);
+                    push_placeholder(&mut sql, dialect, &mut placeholders);
+                    sql.push_str(words.earlier.1);
                 }
                 Some(("or_ignore", column)) => {
                     let column = column.trim_end_matches(')');

@@ -38,6 +38,9 @@ pub(crate) struct Signals<'a> {
     pub(crate) woken: &'a Notify,
     /// There may be rows to delete.
     pub(crate) progress: &'a Notify,
+    /// Whether the lease is given back as soon as nothing is due, instead of being
+    /// kept for what is due later.
+    pub(crate) leave: bool,
 }
 
 /// Works on a partition until everything known is done.
@@ -177,7 +180,8 @@ impl<'a> Session<'a> {
                 return Ok(self.lose(self.clock.drop_at()).await);
             }
             let asked = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
-            let closing = asked || self.foreign && self.is_idle();
+            let leave = signals.leave && !self.wants_more();
+            let closing = asked || (self.foreign || leave) && self.is_idle();
             if closing && self.tasks.is_empty() {
                 return self.close(signals).await;
             }

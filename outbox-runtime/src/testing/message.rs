@@ -1,37 +1,18 @@
-//! For a program's own tests: is what the macros registered consistent, and what
-//! a handler takes besides its event.
+//! A handler's arguments, made by hand.
 
 use crate::event::Event;
 use crate::handler::{Ctx, Message, OutboxMessage};
 use crate::key::EventKey;
 use crate::message::Headers;
-use crate::registry::registry;
 use crate::state::States;
 use crate::store::cursor::{RawBody, RawRow};
 use std::time::{Duration, Instant, SystemTime};
 use tokio_util::sync::CancellationToken;
 
-/// Fails a test if events and handlers of this binary contradict each other, with
-/// everything that `start()` would say: two handlers of one event, two modes in one
-/// consumer, two numbers of partitions ...
-///
-/// ```
-/// // in a test of yours:
-/// outbox_runtime::testing::assert_valid_registry();
-/// ```
+/// A message as a handler would get it: id 1, sequence 1, the partition of its key.
 ///
 /// # Panics
-/// If they do.
-pub fn assert_valid_registry() {
-    let problems = registry().problems();
-    assert!(
-        problems.is_empty(),
-        "events and handlers contradict each other:\n  - {}",
-        problems.join("\n  - ")
-    );
-}
-
-/// A message as a handler would get it: id 1, sequence 1, the partition of its key.
+/// If the event cannot be written as JSON.
 pub fn message<E: Event>(event: E, key: impl EventKey) -> Message<E> {
     message_with(event, key, Headers::new())
 }
@@ -67,10 +48,14 @@ pub fn message_with<E: Event>(event: E, key: impl EventKey, headers: Headers) ->
 /// to go.
 #[must_use]
 pub fn ctx(message: &OutboxMessage) -> Ctx {
+    ctx_with(message, States::default())
+}
+
+pub(super) fn ctx_with(message: &OutboxMessage, states: States) -> Ctx {
     Ctx::new(
         message.clone(),
         CancellationToken::new(),
         Instant::now() + Duration::from_secs(60),
-        States::default(),
+        states,
     )
 }

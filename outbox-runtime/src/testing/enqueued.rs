@@ -1,0 +1,90 @@
+//! What the code under test has sent.
+
+use crate::decode::decode;
+use crate::event::Event;
+use crate::store;
+use sea_orm::ConnectionTrait;
+
+/// The events of this type that were enqueued and are still there, oldest first:
+/// delivered ones too, as long as nothing deletes them, which no test does that only
+/// [drains](super::TestOutbox::drain). Through an open transaction it also sees what
+/// that has enqueued.
+///
+/// # Panics
+/// If the database cannot be read, or holds something else under the event's name.
+pub async fn enqueued<E: Event>(conn: &impl ConnectionTrait) -> Vec<E> {
+    let payloads = payloads::<E>(conn).await;
+    let decoded = payloads.iter().map(|payload| decode(payload));
+    decoded
+        .map(|event| event.unwrap_or_else(|error| panic!("a message that was enqueued: {error}")))
+        .collect()
+}
+
+/// Fails a test unless an event of this type was enqueued that is as wanted.
+///
+/// ```
+/// # use outbox_runtime::{Event, Partitions, Queue, testing};
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct OrderCreated { order_id: i64 }
+/// # impl Event for OrderCreated {
+/// #     const NAME: &'static str = "order.created";
+/// #     const QUEUE: Queue = Queue::of("orders", Partitions::of(4));
+/// # }
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), outbox_runtime::EnqueueError> {
+/// let db = testing::database().await;
+/// // the code under test:
+/// outbox_runtime::event::enqueue(&OrderCreated { order_id: 7 }, &db, 7).await?;
+///
+/// testing::assert_enqueued::<OrderCreated>(&db, |event| event.order_id == 7).await;
+/// testing::assert_not_enqueued::<OrderCreated>(&db, |event| event.order_id == 8).await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Panics
+/// If there is none; the events that there are are shown, as JSON.
+pub async fn assert_enqueued<E: Event>(conn: &impl ConnectionTrait, wanted: impl Fn(&E) -> bool) {
+    let events = enqueued::<E>(conn).await;
+    assert!(
+        events.iter().any(wanted),
+        "no `{}` as wanted was enqueued; {}",
+        E::NAME,
+        shown::<E>(conn).await
+    );
+}
+
+/// Fails a test if an event of this type was enqueued that is as said.
+///
+/// # Panics
+/// If there is one; the events that there are are shown, as JSON.
+pub async fn assert_not_enqueued<E: Event>(
+    conn: &impl ConnectionTrait,
+    unwanted: impl Fn(&E) -> bool,
+) {
+    let events = enqueued::<E>(conn).await;
+    assert!(
+        !events.iter().any(unwanted),
+        "a `{}` was enqueued that should not have been; {}",
+        E::NAME,
+        shown::<E>(conn).await
+    );
+}
+
+async fn payloads<E: Event>(conn: &impl ConnectionTrait) -> Vec<Vec<u8>> {
+    let names: Vec<&str> = E::ALIASES.iter().copied().chain([E::NAME]).collect();
+    store::enqueued::payloads(conn, &E::QUEUE, &names)
+        .await
+        .unwrap_or_else(|error| panic!("what was enqueued could not be read: {error}"))
+}
+
+async fn shown<E: Event>(conn: &impl ConnectionTrait) -> String {
+    let payloads = payloads::<E>(conn).await;
+    let mut lines = vec![format!("there are {}", payloads.len())];
+    lines.extend(
+        payloads
+            .iter()
+            .map(|payload| String::from_utf8_lossy(payload).into_owned()),
+    );
+    lines.join("\n  ")
+}

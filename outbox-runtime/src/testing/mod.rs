@@ -1,0 +1,46 @@
+//! For the tests of programs that use the outbox: no server, no sleeps.
+//!
+//! - [`database`] is a migrated SQLite database of a test's own.
+//! - [`assert_enqueued`] looks for an event that the code under test should have sent.
+//! - [`TestOutbox::drain`] hands over everything that is due, in the test's own task, and
+//!   returns when that is written down.
+//! - [`TestOutbox::advance`] lets time pass: a retry is due, a lease is over.
+//! - [`TestOutbox::deliver`] hands one event to one handler and says what became of it.
+//! - [`message`] and [`ctx`] are a handler's arguments, for calling its function.
+//! - [`assert_valid_registry`] says what `start()` would say about contradictions.
+//!
+//! What they cannot do they say by a panic: nothing else helps a test.
+
+#[cfg(feature = "sqlite")]
+mod database;
+mod enqueued;
+mod message;
+mod outbox;
+
+#[cfg(feature = "sqlite")]
+pub use database::database;
+pub use enqueued::{assert_enqueued, assert_not_enqueued, enqueued};
+pub use message::{ctx, message, message_with};
+pub use outbox::{Drained, TestOutbox};
+
+use crate::registry::registry;
+
+/// Fails a test if events and handlers of this binary contradict each other, with
+/// everything that `start()` would say: two handlers of one event, two modes in one
+/// consumer, two numbers of partitions ...
+///
+/// ```
+/// // in a test of yours:
+/// outbox_runtime::testing::assert_valid_registry();
+/// ```
+///
+/// # Panics
+/// If they do.
+pub fn assert_valid_registry() {
+    let problems = registry().problems();
+    assert!(
+        problems.is_empty(),
+        "events and handlers contradict each other:\n  - {}",
+        problems.join("\n  - ")
+    );
+}

@@ -1,0 +1,194 @@
+//! An outbox that works when it is told to.
+
+use super::message::{ctx_with, message};
+use crate::dead_letters::{DeadLetterFilter, DeadLetters};
+use crate::dialect::{Dialect, handler_transaction_options};
+use crate::engine::{OutboxBuilder, Passes};
+use crate::event::Event;
+use crate::handler::{HandlerResult, OutboxMessage};
+use crate::registry::{Mode, OutboxHandler};
+use crate::stats::{self, FailingMessage, OutboxStats};
+use crate::store::clock;
+use sea_orm::{DbErr, TransactionTrait};
+use std::time::Duration;
+
+/// An outbox that runs nothing by itself: a test says when messages are delivered
+/// and when time passes. Everything else is as with
+/// [`start()`](OutboxBuilder::start): the same handlers, found the same way, the same
+/// statements on the same tables, on whatever database the builder has.
+///
+/// ```
+/// use outbox_runtime::testing::{self, TestOutbox};
+/// use outbox_runtime::{Outbox, Partitions};
+/// # use outbox_runtime::{Ctx, HandlerResult, LeasedMessageHandler, OutboxMessage};
+/// # use outbox_runtime::{NewMessage, Queue, enqueue};
+/// # use std::time::Duration;
+/// # struct Ship;
+/// # #[async_trait::async_trait]
+/// # impl LeasedMessageHandler for Ship {
+/// #     async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
+/// #         match message.attempts() {
+/// #             0 => HandlerResult::retry("the warehouse is closed"),
+/// #             _ => HandlerResult::Success,
+/// #         }
+/// #     }
+/// # }
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let db = testing::database().await;
+/// let orders = Outbox::builder(db.clone()).queue("orders", Partitions::of(4));
+/// let outbox = TestOutbox::of(orders.leased(Ship)).await;
+/// # const ORDERS: Queue = Queue::of("orders", Partitions::of(4));
+/// # enqueue(&db, &ORDERS, NewMessage::new("order.created", 7, "{}")).await?;
+///
+/// let drained = outbox.drain().await; // the warehouse is closed
+/// assert_eq!(drained.failing.len(), 1);
+/// outbox.advance(Duration::from_secs(60)).await; // no sleep
+/// assert_eq!(outbox.drain().await.passed, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct TestOutbox {
+    passes: Passes,
+}
+
+/// What a drain came to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Drained {
+    /// How many messages consumers got behind them, each consumer counted for
+    /// itself: handled, of an event that is none of its own, or dead letters now.
+    pub passed: u64,
+    /// Messages that failed and will be tried again, soonest first.
+    pub failing: Vec<FailingMessage>,
+    /// How many messages went to the dead letters.
+    pub dead_letters: u64,
+}
+
+impl TestOutbox {
+    /// Checks and registers everything as [`start()`](OutboxBuilder::start) does.
+    ///
+    /// # Panics
+    /// With everything that `start()` would return as an error.
+    pub async fn of(builder: OutboxBuilder) -> Self {
+        match builder.into_passes().await {
+            Ok(passes) => Self { passes },
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Delivers everything that is due, one partition after the other, and what
+    /// handlers enqueue meanwhile; returns when that is written down. A message that
+    /// fails stays for later: see [`advance`](Self::advance).
+    ///
+    /// # Panics
+    /// If the database fails, or if handlers enqueue new messages without end.
+    pub async fn drain(&self) -> Drained {
+        let drained = async {
+            let before = self.look().await?;
+            self.passes.run().await?;
+            let after = self.look().await?;
+            Ok::<_, DbErr>(Drained {
+                passed: after.passed.saturating_sub(before.passed),
+                failing: after.failing,
+                dead_letters: after.dead_letters.saturating_sub(before.dead_letters),
+            })
+        };
+        let drained = drained.await;
+        drained.unwrap_or_else(|error| panic!("the outbox could not be drained: {error}"))
+    }
+
+    /// Lets time pass, for the whole outbox and at once: retries become due, leases
+    /// end, messages grow old. The clock is the database's and stays as it is;
+    /// every time in the outbox's tables is moved into the past instead.
+    ///
+    /// # Panics
+    /// If the database fails.
+    pub async fn advance(&self, by: Duration) {
+        let aged = clock::age(self.passes.db(), by).await;
+        aged.unwrap_or_else(|error| panic!("time could not pass: {error}"));
+    }
+
+    /// Hands an event to a handler, named by its function (`deliver::<ship>(event)`),
+    /// and says what became of it; nothing is enqueued, retried or buried. A transactional handler has a transaction,
+    /// which is committed if it succeeds.
+    ///
+    /// # Panics
+    /// If the handler does, if it is a handler of another event, or if the database fails.
+    pub async fn deliver<H: OutboxHandler>(&self, event: impl Event) -> HandlerResult {
+        self.deliver_message::<H>(&message(event, "")).await
+    }
+
+    /// Hands a message to a handler, as [`deliver`](Self::deliver) does: one with a
+    /// key and headers is made by [`message_with`](super::message_with).
+    ///
+    /// # Panics
+    /// As [`deliver`](Self::deliver).
+    pub async fn deliver_message<H: OutboxHandler>(
+        &self,
+        message: &OutboxMessage,
+    ) -> HandlerResult {
+        let registration = H::REGISTRATION;
+        assert!(
+            registration
+                .event_types()
+                .any(|name| name == message.event_type()),
+            "`{}` handles `{}`, not `{}`",
+            registration.name,
+            registration.event(),
+            message.event_type()
+        );
+        let ctx = ctx_with(message, self.passes.states().clone());
+        let handler = registration.handler();
+        if registration.mode == Mode::Leased {
+            return handler.call_with_one(None, message.clone(), &ctx).await;
+        }
+        let delivered = async {
+            let db = self.passes.db();
+            let options = handler_transaction_options(Dialect::of(db)?);
+            let tx = db.begin_with_options(options).await?;
+            let call = handler.call_with_one(Some(&tx), message.clone(), &ctx);
+            let result = call.await;
+            match result {
+                HandlerResult::Success => tx.commit().await?,
+                _ => tx.rollback().await?,
+            }
+            Ok::<_, DbErr>(result)
+        };
+        let delivered = delivered.await;
+        delivered.unwrap_or_else(|error| panic!("the transaction of the handler: {error}"))
+    }
+
+    async fn look(&self) -> Result<Look, DbErr> {
+        let db = self.passes.db();
+        let stats = stats::read(db).await?;
+        let letters = DeadLetters::new(db.clone());
+        Ok(Look {
+            passed: passed(&stats),
+            failing: failing(stats),
+            dead_letters: letters.count(&DeadLetterFilter::new()).await?,
+        })
+    }
+}
+
+/// How far everything is.
+struct Look {
+    passed: u64,
+    failing: Vec<FailingMessage>,
+    dead_letters: u64,
+}
+
+fn passed(stats: &OutboxStats) -> u64 {
+    let consumers = stats.queues.iter().flat_map(|queue| &queue.consumers);
+    let partitions = consumers.flat_map(|consumer| &consumer.partitions);
+    partitions
+        .map(|partition| partition.processed.max(0).unsigned_abs())
+        .sum()
+}
+
+fn failing(stats: OutboxStats) -> Vec<FailingMessage> {
+    let consumers = stats.queues.into_iter().flat_map(|queue| queue.consumers);
+    let mut failing: Vec<_> = consumers.flat_map(|consumer| consumer.failing).collect();
+    failing.sort_by_key(|message| message.due_in);
+    failing
+}
