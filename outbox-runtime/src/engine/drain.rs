@@ -72,7 +72,7 @@ impl Passes {
             let id = runtime.queue.id();
             let mut races = Races::default();
             loop {
-                match sequence(&shared.db, id, limit, shared.asynchronous).await {
+                match sequence(&shared.kept, id, limit, shared.asynchronous).await {
                     Ok(done) if done.taken == 0 => break,
                     Ok(_) => any = true,
                     Err(error) => races.again(error).await?,
