@@ -3,6 +3,24 @@
 use serde_json::Value;
 use std::fmt::Write;
 
+/// What the tables are, and how to get them again.
+const HEADER: &str = "\
+# Benchmarks
+
+Us, the peers and the bare database, one after the other on one server in one run: read the
+ratios, not the numbers. Messages are JSON of about 200 bytes under 1,000 keys; handlers do
+nothing. Every run checks that everything arrived, in order per key and once; who promises no
+order is marked. `raw` is the same rows with plain sqlx: the limit.
+
+    scripts/bench --quick     # about ten minutes after the build
+    scripts/bench             # everything, for hours
+
+WAL and statements are per message from enqueue to the last deletion; a drain of ours ends when
+its rows are deleted, one of the peers' when they say that it is done.
+
+![drain](bench/charts/drain.svg) ![together](bench/charts/together.svg)
+";
+
 /// What a run came to, in one line.
 pub fn line(result: &Value) -> String {
     if let Some(error) = result["error"].as_str() {
@@ -51,7 +69,7 @@ pub fn markdown(all: &Value) -> (String, String) {
     let results = all["results"].as_array().cloned().unwrap_or_default();
     let machine = &all["machine"];
     let mut text = format!(
-        "{} cores ({}), PostgreSQL {} with default durability; one run, {}.\n",
+        "{HEADER}\n{} cores ({}), PostgreSQL {} with default durability; one run, {}.\n",
         machine["cores"],
         machine["cpu"].as_str().unwrap_or("unknown"),
         machine["postgres"].as_str().unwrap_or("?"),
