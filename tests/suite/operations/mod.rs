@@ -1,6 +1,7 @@
 //! Running an outbox: what can be seen, rolling deploys, other processes.
 
 mod consumers;
+mod guide;
 mod logs;
 mod notify;
 mod start;
