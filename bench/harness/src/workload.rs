@@ -84,6 +84,16 @@ async fn produce<C: Contestant>(
     settings: &Settings,
     enough: impl Fn(usize) -> bool + Send + Sync + 'static,
 ) -> Result<(usize, Duration), Error> {
+    let (sent, took, _) = produce_and_note(contestant, settings, enough).await?;
+    Ok((sent, took))
+}
+
+/// The same, and when each message's commit returned.
+async fn produce_and_note<C: Contestant>(
+    contestant: &Arc<C>,
+    settings: &Settings,
+    enough: impl Fn(usize) -> bool + Send + Sync + 'static,
+) -> Result<(usize, Duration, Vec<Commit>), Error> {
     let (sent, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(enough));
     let began = Instant::now();
     let producers = settings.producers;
@@ -93,18 +103,23 @@ async fn produce<C: Contestant>(
         let (sent, enough) = (sent.clone(), enough.clone());
         tasks.push(tokio::spawn(async move {
             let mut producer = Producer::new(&settings, index, producers);
+            let mut commits = Vec::new();
             while !enough(sent.fetch_add(settings.per_transaction, Ordering::AcqRel)) {
                 let messages = producer.messages(settings.per_transaction);
+                let (key, number) = (messages[0].1.key, messages[0].1.number);
                 contestant.enqueue(messages).await?;
+                let at = now();
+                commits.push(Commit { key, number, at });
             }
             sent.fetch_sub(settings.per_transaction, Ordering::AcqRel);
-            Ok::<(), Error>(())
+            Ok::<_, Error>(commits)
         }));
     }
+    let mut commits = Vec::new();
     for task in tasks {
-        task.await??;
+        commits.extend(task.await??);
     }
-    Ok((sent.load(Ordering::Acquire), began.elapsed()))
+    Ok((sent.load(Ordering::Acquire), began.elapsed(), commits))
 }
 
 fn for_seconds(settings: &Settings) -> impl Fn(usize) -> bool + Send + Sync + 'static {
@@ -215,15 +230,17 @@ async fn steadily<C: Contestant>(
 
 /// Producers and workers at once; a curve by the second.
 async fn together<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<Value, Error> {
-    let sink = Arc::new(Sink::default());
+    let sink = Arc::new(Sink::with_times());
     let worker = contestant.work(settings, sink.clone()).await?;
     let done = Arc::new(AtomicBool::new(false));
     let curve = tokio::spawn(by_second(sink.clone(), done.clone()));
-    let (sent, took) = produce(contestant, settings, for_seconds(settings)).await?;
+    let (sent, took, commits) =
+        produce_and_note(contestant, settings, for_seconds(settings)).await?;
     done.store(true, Ordering::Release);
     let behind = sent - sink.arrived().min(sent);
     wait(sent, &sink).await?;
     worker.stop().await;
+    sink.count_from(&commits);
     Ok(json!({
         "sent": sent,
         "per_second": rate(sent, took),

@@ -3,19 +3,15 @@
 use crate::dialect::{ErrorClass, classify};
 use crate::stage::concurrent::{self, Signals};
 use crate::stage::processor::{Consumer, Next, PartitionState, turn};
+use crate::stage::wakes::Wakes;
 use crate::tuning::backoff;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-const IDLE: u8 = 0;
-const RUNNING: u8 = 1;
-/// Running, and woken meanwhile.
-const AGAIN: u8 = 2;
 /// How often a partition that somebody else holds is tried before we leave it
 /// to the reconciler: a hand-over takes milliseconds.
 const BUSY_TRIES: u32 = 4;
@@ -29,10 +25,9 @@ pub(crate) struct Dispatcher {
     progress: Arc<Notify>,
 }
 
+#[derive(Default)]
 struct Slot {
-    phase: AtomicU8,
-    /// For who works on it for long.
-    woken: Notify,
+    wakes: Wakes,
     state: Mutex<Option<PartitionState>>,
 }
 
@@ -43,13 +38,7 @@ impl Dispatcher {
         tasks: TaskTracker,
         progress: Arc<Notify>,
     ) -> Arc<Self> {
-        let slots = (0..partitions)
-            .map(|_| Slot {
-                phase: AtomicU8::new(IDLE),
-                woken: Notify::new(),
-                state: Mutex::default(),
-            })
-            .collect();
+        let slots = (0..partitions).map(|_| Slot::default()).collect();
         Arc::new(Self {
             consumer,
             slots,
@@ -71,13 +60,7 @@ impl Dispatcher {
         if self.consumer.is_paused() || self.consumer.stop.stopping.is_cancelled() {
             return;
         }
-        let before = slot
-            .phase
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |phase| {
-                Some(if phase == IDLE { RUNNING } else { AGAIN })
-            });
-        slot.woken.notify_one();
-        if before == Ok(IDLE) {
+        if slot.wakes.wake() {
             let dispatcher = self.clone();
             self.tasks
                 .spawn(async move { dispatcher.serve(partition).await });
@@ -150,7 +133,7 @@ impl Dispatcher {
         let work = async {
             if consumer.concurrency > 1 {
                 let signals = Signals {
-                    woken: &slot.woken,
+                    woken: &slot.wakes.woken,
                     progress: &self.progress,
                     leave: false,
                 };
@@ -158,7 +141,7 @@ impl Dispatcher {
             }
             // Before the claim: no lease runs out while it waits here.
             let _permit = consumer.permits.acquire().await;
-            turn(consumer, partition, state).await
+            turn(consumer, partition, state, Some(&slot.wakes)).await
         };
         let turned = AssertUnwindSafe(work).catch_unwind();
         match turned.await {
@@ -195,13 +178,9 @@ impl Dispatcher {
         // Back in its place before another task can look for it.
         let kept = std::mem::replace(state, fresh);
         *slot.lock() = Some(kept);
-        let idle = slot
-            .phase
-            .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
-        if idle.is_ok() {
+        if slot.wakes.rest() {
             return true;
         }
-        slot.phase.store(RUNNING, Ordering::Release);
         if let Some(kept) = slot.lock().take() {
             *state = kept;
         }

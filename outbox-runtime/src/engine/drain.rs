@@ -98,7 +98,7 @@ async fn work_on(dispatcher: &Dispatcher, partition: u32) -> Result<(), DbErr> {
             };
             concurrent::turn(consumer, partition, signals).await
         } else {
-            turn(consumer, partition, &mut state).await
+            turn(consumer, partition, &mut state, None).await
         };
         match turned {
             Ok(Next::Again) => {}

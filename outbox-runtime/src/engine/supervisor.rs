@@ -27,6 +27,11 @@ const EAGER: Duration = Duration::from_millis(4);
 /// Then it looks again after 1, 2, 4 ... ms, this often.
 const HOT_LOOKS: u32 = 9;
 
+/// After a pass that found something it rests twice as long as that took, within
+/// these: the busier the server, the more each pass is for.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
+const MOST_PAUSE: Duration = Duration::from_millis(5);
+
 /// Acknowledged messages are deleted together with those of so long.
 const VACUUM_PAUSE: Duration = Duration::from_millis(100);
 
@@ -122,6 +127,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
         if marks != runtime.signal.marks() {
             (marks, marked_at) = (runtime.signal.marks(), Instant::now());
         }
+        let began = Instant::now();
         let pass = sequence(
             &shared.kept,
             runtime.queue.id(),
@@ -144,7 +150,8 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
         if done.taken >= tuning.batch_size as usize {
             shared.pause(pace.next()).await;
         } else if looks < HOT_LOOKS {
-            look_again(&shared, runtime, looks, &done).await;
+            let least = (began.elapsed() * 2).clamp(LEAST_PAUSE, MOST_PAUSE);
+            look_again(&shared, runtime, looks, least, &done).await;
         } else {
             looks = 0;
             tokio::select! {
@@ -155,15 +162,21 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
     }
 }
 
-/// A short pause that a signal ends, but not before a millisecond: signals come
-/// with every message, passes are for many.
-async fn look_again(shared: &Shared, runtime: &QueueRuntime, looks: u32, done: &Sequenced) {
-    let least = Duration::from_millis(1);
+/// A short pause that a signal ends, but not before `least`: signals come with every
+/// message, passes are for many.
+async fn look_again(
+    shared: &Shared,
+    runtime: &QueueRuntime,
+    looks: u32,
+    least: Duration,
+    done: &Sequenced,
+) {
     tokio::time::sleep(least).await;
     if looks <= 1 && !done.locked {
         return;
     }
-    let longest = least * 2_u32.pow(looks.saturating_sub(1)) - least;
+    let longest = LEAST_PAUSE * 2_u32.pow(looks.saturating_sub(1));
+    let longest = longest.saturating_sub(least);
     tokio::select! {
         () = runtime.signal.marked() => {}
         () = shared.pause(longest) => {}

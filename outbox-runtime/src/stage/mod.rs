@@ -10,3 +10,4 @@ pub(crate) mod processor;
 pub(crate) mod route;
 mod settlement;
 pub(crate) mod transactional;
+pub(crate) mod wakes;

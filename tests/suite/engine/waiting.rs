@@ -31,10 +31,10 @@ on_every_engine! {
         let failing = running.stats().await.unwrap().queues[0].consumers[0].failing.clone();
         assert!(failing[0].due_in > WAIT / 2 && failing[0].due_in <= WAIT, "{failing:?}");
         // Spread over much of the time.
-        for part in 0..50 {
-            let messages = (part * 20..part * 20 + 20).map(elsewhere);
+        for part in 0..10 {
+            let messages = (part * 100..part * 100 + 100).map(elsewhere);
             outbox::enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
-            tokio::time::sleep(WAIT / 200).await;
+            tokio::time::sleep(WAIT / 30).await;
         }
         drained(db).await;
         for handler in &handlers {
