@@ -72,7 +72,7 @@ fn case(id: &str, title: &'static str, program: &'static str, how: &str, words: 
 /// A peer's profile, as a word.
 fn profile(how: &str) -> String {
     match how {
-        "" => String::new(),
+        "" | "Outbox::begin" => String::new(),
         how => format!("profile={how}"),
     }
 }
@@ -145,6 +145,7 @@ fn latency(cases: &mut Vec<Case>, quick: bool) {
     let words = format!("latency rate=50 seconds={seconds} producers=1");
     let mut ours: Vec<(&str, &str, &str)> = vec![
         ("C here", "", ""),
+        ("C here", "Outbox::begin", "wakes=yes"),
         ("C elsewhere", "", "elsewhere=yes"),
         ("C elsewhere, notified", "", "elsewhere=yes notify=yes"),
     ];

@@ -33,6 +33,8 @@ pub struct Settings {
     pub bytes: usize,
     /// Whether the producer of the latency workload is another process.
     pub elsewhere: bool,
+    /// Whether transactions wake the workers after their commit, for those who can.
+    pub wakes: bool,
     /// Processes that work off a backlog.
     pub processes: usize,
     /// Whether other processes are told of messages, for those who can.
@@ -59,6 +61,7 @@ impl Settings {
             profile: "default".into(),
             bytes: 200,
             elsewhere: false,
+            wakes: false,
             processes: 1,
             notify: false,
         };
@@ -84,6 +87,7 @@ impl Settings {
                 "mode" => settings.mode = value.into(),
                 "profile" => settings.profile = value.into(),
                 "elsewhere" => settings.elsewhere = value == "yes",
+                "wakes" => settings.wakes = value == "yes",
                 "notify" => settings.notify = value == "yes",
                 _ => return Err(format!("`{name}` is no setting")),
             }
