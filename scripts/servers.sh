@@ -133,6 +133,16 @@ run_mariadb() {
     die "MariaDB does not answer: $(tail -n 20 "$log")"
 }
 
+# Ends the server of this process id in order and waits for its end.
+end_mariadb() {
+    kill "$1"
+    for _ in $(seq 600); do
+        kill -0 "$1" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    die "MariaDB does not end"
+}
+
 servers_stop() {
     if [ -n "$SERVERS_POSTGRES_DATA" ]; then
         as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_POSTGRES_DATA" -m immediate stop >/dev/null 2>&1
