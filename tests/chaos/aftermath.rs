@@ -3,8 +3,6 @@
 use outbox_tests::{Engine, TestDb};
 use std::time::{Duration, Instant};
 
-/// Without any movement for so long, none is expected any more.
-const STILL: Duration = Duration::from_secs(20);
 /// How long something that ends by itself may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -16,8 +14,8 @@ const TABLES: [&str; 4] = [
     "outbox_attempt",
 ];
 
-/// Waits until nothing is on its way; says what is, once nothing moves any more.
-pub(crate) async fn drain(db: &TestDb) -> Vec<String> {
+/// Waits until nothing is on its way; says what is, once nothing has moved for long.
+pub(crate) async fn drain(db: &TestDb, long: Duration) -> Vec<String> {
     let mut last = Vec::new();
     let mut moved_at = Instant::now();
     loop {
@@ -30,7 +28,7 @@ pub(crate) async fn drain(db: &TestDb) -> Vec<String> {
         if now != last {
             (last, moved_at) = (now, Instant::now());
         }
-        if moved_at.elapsed() > STILL {
+        if moved_at.elapsed() > long {
             let left = TABLES.iter().zip(rows).filter(|(_, rows)| *rows > 0);
             return left
                 .map(|(table, rows)| format!("{rows} rows in {table}"))

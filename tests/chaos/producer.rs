@@ -38,8 +38,8 @@ async fn produce(
     while !*ending.borrow() {
         // What became of a transaction that failed is for the checker to find out.
         let pause = match transact(&db, &journal, &keys).await {
-            Ok(()) => fastrand::u64(5..45),
-            Err(_) => fastrand::u64(20..100),
+            Ok(()) => fastrand::u64(10..90),
+            Err(_) => fastrand::u64(20..200),
         };
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }

@@ -21,6 +21,10 @@ const PRODUCERS: usize = 2;
 const WORKERS: usize = 3;
 /// How long a process may take to end in order.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Without any movement for so long, none is expected any more: of an engine that
+/// works, and of one that is broken on purpose.
+const STILL: Duration = Duration::from_secs(30);
+const STILL_BROKEN: Duration = Duration::from_secs(3);
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -145,7 +149,11 @@ impl Scene {
         let mut stuck = crew.dismiss(Role::Producer, PATIENCE).await;
         stuck.extend(crew.dismiss(Role::Both, PATIENCE).await);
         crew.enlist(Role::Worker);
-        let mut left = aftermath::drain(db).await;
+        let still = match self.sabotage {
+            None => STILL,
+            Some(_) => STILL_BROKEN,
+        };
+        let mut left = aftermath::drain(db, still).await;
         left.extend(aftermath::open_transactions(db).await);
         stuck.extend(crew.dismiss(Role::Worker, PATIENCE).await);
         left.extend(stuck.iter().map(|name| format!("{name} does not end")));
