@@ -41,11 +41,10 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         println!("chaos: every promise was kept ({engine:?}, {seconds} s, --seed {seed})");
         return ExitCode::SUCCESS;
     }
-    let kept = directory.keep();
-    println!(
-        "chaos: promises were broken ({engine:?}, {seconds} s, --seed {seed}); journals and logs: {}",
-        kept.display()
-    );
+    println!("chaos: promises were broken ({engine:?}, {seconds} s, --seed {seed})");
+    if options.sabotage.is_none() {
+        println!("journals and logs: {}", directory.keep().display());
+    }
     ExitCode::FAILURE
 }
 
@@ -130,7 +129,7 @@ impl Scene {
             tally: &tally,
             at_server: tokio::sync::Mutex::default(),
         };
-        let schedule = Schedule::new(self.seed, &self.faults, &ground);
+        let schedule = Schedule::new(self.seed, ground.possible(&self.faults));
         let left = tokio::select! {
             left = self.acts(&ground, schedule) => left,
             () = crew.keep_alive() => unreachable!("it never ends"),

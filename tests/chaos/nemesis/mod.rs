@@ -84,40 +84,37 @@ impl Fault {
 /// Faults without end, the same for the same seed.
 pub(crate) struct Schedule {
     rng: fastrand::Rng,
-    deck: Vec<Fault>,
+    possible: Vec<Fault>,
     dealt: Vec<Fault>,
 }
 
 impl Schedule {
-    /// Of what a run can suffer; of `only` these, if there are any.
-    pub(crate) fn new(seed: u64, only: &[Fault], ground: &Ground<'_>) -> Self {
-        let possible = |needs: Needs| match needs {
-            Needs::Nothing => true,
-            Needs::OwnServer => ground.server.is_some(),
-            Needs::Network => ground.crew.members.iter().any(|m| m.proxy.is_some()),
-            Needs::Clock => ground.crew.members.iter().any(|m| m.clock().is_some()),
-        };
-        let wanted = |fault: Fault| only.is_empty() || only.contains(&fault);
-        let deck = DECK
-            .iter()
-            .filter(|(fault, _, _, needs)| possible(*needs) && wanted(*fault))
-            .flat_map(|(fault, _, count, _)| std::iter::repeat_n(*fault, *count))
-            .collect();
+    pub(crate) fn new(seed: u64, possible: Vec<Fault>) -> Self {
         Self {
             rng: fastrand::Rng::with_seed(seed),
-            deck,
+            possible,
             dealt: Vec::new(),
         }
     }
 
-    /// The next fault, after how long, and the seed of its details.
+    /// The next fault, after how long, and the seed of its details. What is not
+    /// possible is in the deck all the same, or another engine would have another order.
     fn deal(&mut self) -> Option<(Duration, Fault, u64)> {
-        if self.dealt.is_empty() {
-            self.dealt = self.deck.clone();
-            self.rng.shuffle(&mut self.dealt);
+        if self.possible.is_empty() {
+            return None;
         }
-        let pause = Duration::from_millis(self.rng.u64(PAUSE));
-        Some((pause, self.dealt.pop()?, self.rng.u64(..)))
+        loop {
+            if self.dealt.is_empty() {
+                let cards = |(fault, _, count, _): &_| std::iter::repeat_n(*fault, *count);
+                self.dealt = DECK.iter().flat_map(cards).collect();
+                self.rng.shuffle(&mut self.dealt);
+            }
+            let fault = self.dealt.pop()?;
+            if self.possible.contains(&fault) {
+                let pause = Duration::from_millis(self.rng.u64(PAUSE));
+                return Some((pause, fault, self.rng.u64(..)));
+            }
+        }
     }
 }
 
@@ -132,6 +129,21 @@ pub(crate) struct Ground<'a> {
 }
 
 impl Ground<'_> {
+    /// What can happen here; of `only` these, if there are any.
+    pub(crate) fn possible(&self, only: &[Fault]) -> Vec<Fault> {
+        let possible = |needs: Needs| match needs {
+            Needs::Nothing => true,
+            Needs::OwnServer => self.server.is_some(),
+            Needs::Network => self.crew.members.iter().any(|m| m.proxy.is_some()),
+            Needs::Clock => self.crew.members.iter().any(|m| m.clock().is_some()),
+        };
+        let wanted = |fault: Fault| only.is_empty() || only.contains(&fault);
+        DECK.iter()
+            .filter(|(fault, _, _, needs)| possible(*needs) && wanted(*fault))
+            .map(|(fault, ..)| *fault)
+            .collect()
+    }
+
     /// Somebody of a role.
     fn victim(&self, role: Role, rng: &mut fastrand::Rng) -> Option<&Member> {
         let members = self.crew.of(role);
@@ -181,5 +193,28 @@ async fn strike(ground: &Ground<'_>, fault: Fault, seed: u64) {
         Fault::Cut => network::cut(ground, rng),
         Fault::HalfClose => network::half_close(ground, rng),
         Fault::Delay => network::delay(ground, rng).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(seed: u64, count: usize) -> Vec<Fault> {
+        let mut schedule = Schedule::new(seed, DECK.iter().map(|(fault, ..)| *fault).collect());
+        (0..count).map(|_| schedule.deal().unwrap().1).collect()
+    }
+
+    #[test]
+    fn a_seed_repeats_its_schedule() {
+        assert_eq!(faults(7, 100), faults(7, 100));
+        assert_ne!(faults(7, 100), faults(8, 100));
+    }
+
+    #[test]
+    fn every_fault_has_its_turn() {
+        let deck: usize = DECK.iter().map(|(_, _, count, _)| count).sum();
+        let dealt = faults(7, deck);
+        assert!(DECK.iter().all(|(fault, ..)| dealt.contains(fault)));
     }
 }

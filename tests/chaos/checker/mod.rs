@@ -282,3 +282,6 @@ fn show(event: &Event) -> String {
         event.key, event.n, event.message_id
     )
 }
+
+#[cfg(test)]
+mod tests;
