@@ -6,15 +6,17 @@ use outbox_tests::Engine;
 
 pub(crate) const USAGE: &str = "\
 usage: outbox-chaos [--engine postgres|mysql|sqlite] [--seconds N] [--seed N]
-                    [--faults NAME,NAME..] [--shared-server] [--sabotage NAME]
+                    [--faults NAME,NAME..] [--shared-server] [--sabotage NAME] [--keep]
 
   --seconds N       how long things go wrong (60)
   --seed N          repeats the schedule of a run that printed it
   --faults A,B      only these: kill-worker, kill-producer, stop-worker, stop-producer,
                     restart-worker, crash-server, restart-server, end-sessions, cut,
-                    half-close, delay, full-pool, lock-storm, long-transaction, move-clock
+                    half-close, delay, full-pool, full-server, lock-storm, long-transaction,
+                    move-clock
   --shared-server   the server that OUTBOX_TEST_POSTGRES_URL or OUTBOX_TEST_MYSQL_URL names,
                     which is not restarted
+  --keep            keeps journals and logs also if all went well
   --sabotage NAME   breaks the engine: ack-first, ignore-lease, skip-late
 
 Exit code: 0 if every promise was kept, 1 if one was broken, 2 if there was no run.";
@@ -26,6 +28,7 @@ pub(crate) struct Options {
     pub(crate) faults: Vec<Fault>,
     pub(crate) shared_server: bool,
     pub(crate) sabotage: Option<String>,
+    pub(crate) keep: bool,
 }
 
 impl Options {
@@ -37,12 +40,20 @@ impl Options {
             faults: Vec::new(),
             shared_server: false,
             sabotage: None,
+            keep: false,
         };
         let mut arguments = arguments.iter();
         while let Some(option) = arguments.next() {
-            if option == "--shared-server" {
-                options.shared_server = true;
-                continue;
+            match &**option {
+                "--shared-server" => {
+                    options.shared_server = true;
+                    continue;
+                }
+                "--keep" => {
+                    options.keep = true;
+                    continue;
+                }
+                _ => {}
             }
             let value = arguments
                 .next()

@@ -8,7 +8,7 @@ use crate::member::{Ending, statement};
 use crate::world::{self, EVENT_TYPES};
 use outbox_runtime::{EnqueueError, NewMessage, Queue, enqueue, enqueue_batch};
 use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, IsolationLevel,
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
 use std::time::Duration;
@@ -109,16 +109,20 @@ async fn transact(
     Ok(())
 }
 
-/// On SQLite as the writer: a reader that wants to become one cannot wait.
+/// With one isolation or another; on SQLite as the writer, for a reader that wants to
+/// become one cannot wait.
 async fn begin(db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
-    let mode = match db.get_database_backend() {
-        DbBackend::Sqlite => Some(SqliteTransactionMode::Immediate),
-        _ => None,
-    };
-    let options = TransactionOptions {
-        sqlite_transaction_mode: mode,
-        ..TransactionOptions::default()
-    };
+    let mut options = TransactionOptions::default();
+    if db.get_database_backend() == DbBackend::Sqlite {
+        options.sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
+    } else {
+        options.isolation_level = match fastrand::u32(0..10) {
+            0 => Some(IsolationLevel::Serializable),
+            1 => Some(IsolationLevel::RepeatableRead),
+            2..5 => Some(IsolationLevel::ReadCommitted),
+            _ => None,
+        };
+    }
     db.begin_with_options(options).await
 }
 

@@ -37,15 +37,15 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         return ExitCode::from(2);
     };
     println!("{verdict}\nfaults: {tally}");
-    if verdict.is_good() {
-        println!("chaos: every promise was kept ({engine:?}, {seconds} s, --seed {seed})");
-        return ExitCode::SUCCESS;
-    }
-    println!("chaos: promises were broken ({engine:?}, {seconds} s, --seed {seed})");
-    if options.sabotage.is_none() {
+    let (told, code) = match verdict.is_good() {
+        true => ("every promise was kept", ExitCode::SUCCESS),
+        false => ("promises were broken", ExitCode::FAILURE),
+    };
+    println!("chaos: {told} ({engine:?}, {seconds} s, --seed {seed})");
+    if options.keep || (!verdict.is_good() && options.sabotage.is_none()) {
         println!("journals and logs: {}", directory.keep().display());
     }
-    ExitCode::FAILURE
+    code
 }
 
 /// Runs on a server of its own, on one that is there, or on a file.

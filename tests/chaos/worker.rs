@@ -8,7 +8,9 @@ use outbox_runtime::{
     Ctx, HandlerResult, LeasedMessageHandler, Mode, Outbox, OutboxBuilder, OutboxMessage,
     OutboxProfile, TransactionalMessageHandler,
 };
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, TransactionTrait,
+};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -20,7 +22,12 @@ pub(crate) async fn run(
     journal: &Journal,
     mut ending: Ending,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let running = outbox(db, Some(journal)).start().await?;
+    let mut outbox = outbox(db, Some(journal));
+    // Some processes listen to others, some only look.
+    if db.get_database_backend() == DbBackend::Postgres && fastrand::bool() {
+        outbox = outbox.notify();
+    }
+    let running = outbox.start().await?;
     let mut fill = signal(SignalKind::user_defined1())?;
     loop {
         tokio::select! {

@@ -2,7 +2,10 @@
 
 use super::Ground;
 use outbox_tests::Engine;
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, IsolationLevel, TransactionTrait};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, Database, DatabaseTransaction, DbErr, IsolationLevel,
+    TransactionTrait,
+};
 use std::time::Duration;
 
 const TABLES: [&str; 7] = [
@@ -37,6 +40,26 @@ pub(super) async fn end_sessions(ground: &Ground<'_>) {
     if let Ok(ended) = ground.db.end_some_connections().await {
         ground.tally.add("sessions ended", ended);
     }
+}
+
+/// Somebody else takes every connection that the server has left.
+pub(super) async fn fill(ground: &Ground<'_>) {
+    let mut options = ConnectOptions::new(ground.db.url());
+    options
+        .max_connections(1_000)
+        .acquire_timeout(Duration::from_millis(500))
+        .sqlx_logging(false);
+    let Ok(crowd) = Database::connect(options).await else {
+        return;
+    };
+    let mut taken = Vec::new();
+    while let Ok(tx) = crowd.begin().await {
+        taken.push(tx);
+    }
+    ground.tally.add("full servers", 1);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(taken);
+    let _ = crowd.close().await;
 }
 
 /// A table of ours is locked, as a migration or a careless operator does.

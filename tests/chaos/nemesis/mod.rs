@@ -34,13 +34,14 @@ pub(crate) enum Fault {
     HalfClose,
     Delay,
     FullPool,
+    FullServer,
     LockStorm,
     LongTransaction,
     MoveClock,
 }
 
 /// Every kind: its name, how often it is in the deck, what it needs.
-const DECK: [(Fault, &str, usize, Needs); 15] = [
+const DECK: [(Fault, &str, usize, Needs); 16] = [
     (Fault::KillWorker, "kill-worker", 3, Needs::Nothing),
     (Fault::KillProducer, "kill-producer", 2, Needs::Nothing),
     (Fault::StopWorker, "stop-worker", 2, Needs::Nothing),
@@ -53,6 +54,7 @@ const DECK: [(Fault, &str, usize, Needs); 15] = [
     (Fault::HalfClose, "half-close", 2, Needs::Network),
     (Fault::Delay, "delay", 2, Needs::Network),
     (Fault::FullPool, "full-pool", 1, Needs::Nothing),
+    (Fault::FullServer, "full-server", 1, Needs::OwnServer),
     (Fault::LockStorm, "lock-storm", 2, Needs::Nothing),
     (
         Fault::LongTransaction,
@@ -188,6 +190,7 @@ async fn strike(ground: &Ground<'_>, fault: Fault, seed: u64) {
         Fault::CrashServer => database::crash(ground).await,
         Fault::RestartServer => database::restart(ground).await,
         Fault::EndSessions => database::end_sessions(ground).await,
+        Fault::FullServer => database::fill(ground).await,
         Fault::LockStorm => database::lock_storm(ground, rng).await,
         Fault::LongTransaction => database::long_transaction(ground).await,
         Fault::Cut => network::cut(ground, rng),
@@ -216,5 +219,21 @@ mod tests {
         let deck: usize = DECK.iter().map(|(_, _, count, _)| count).sum();
         let dealt = faults(7, deck);
         assert!(DECK.iter().all(|(fault, ..)| dealt.contains(fault)));
+    }
+
+    /// The short runs in `runs.rs` have this seed.
+    #[test]
+    fn the_seed_of_the_short_runs_begins_with_the_worst() {
+        let dealt = faults(647, 8);
+        for fault in [
+            Fault::KillWorker,
+            Fault::KillProducer,
+            Fault::StopWorker,
+            Fault::CrashServer,
+            Fault::RestartServer,
+            Fault::Cut,
+        ] {
+            assert!(dealt.contains(&fault), "{fault:?} is not in {dealt:?}");
+        }
     }
 }

@@ -89,7 +89,7 @@ on_every_engine! {
         eventually("the good one", async || kept.0.lock().unwrap().contains_key(&good)).await;
         running.stop().await;
 
-        let kept = kept.0.lock().unwrap();
+        let kept = kept.0.lock().unwrap().clone();
         assert!(kept.keys().filter(|id| **id != good).eq(known.iter()));
         for id in &known {
             let (row, message) = (&rows[id], &kept[id]);
