@@ -80,14 +80,18 @@ impl Proxy {
         self.shared.delay_millis.store(millis, Ordering::Release);
     }
 
+    /// Tells every connection; one that is half-closed already is cut. Returns how
+    /// many were open.
     fn tell(&self, link: impl Fn(usize) -> Link) -> u64 {
         let mut links = self.shared.lock();
-        // Who has ended does not listen.
-        let told = links
-            .drain(..)
-            .enumerate()
-            .filter(|(i, sender)| sender.send(link(*i)).is_ok());
-        told.count() as u64
+        links.retain(|sender| !sender.is_closed());
+        let mut open = 0;
+        for (i, sender) in links.iter().enumerate() {
+            let was_open = *sender.borrow() == Link::Open;
+            sender.send_replace(if was_open { link(i) } else { Link::Cut });
+            open += u64::from(was_open);
+        }
+        open
     }
 }
 
@@ -144,11 +148,7 @@ async fn pump(
         };
         tokio::select! {
             moved = moved => if !moved.is_ok_and(|count| count > 0) { break },
-            told = link.wait_for(|link| *link == Link::Cut || *link == deaf) => {
-                if told.is_ok() { break }
-                // The sender is gone with its proxy.
-                return;
-            }
+            _ = link.wait_for(|link| *link == Link::Cut || *link == deaf) => break,
         }
     }
     let _ = to.shutdown().await;

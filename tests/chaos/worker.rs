@@ -31,7 +31,7 @@ pub(crate) async fn run(
     let mut fill = signal(SignalKind::user_defined1())?;
     loop {
         tokio::select! {
-            _ = fill.recv() => { tokio::spawn(fill_pool(db.clone())); }
+            _ = fill.recv() => fill_pool(db),
             _ = ending.changed() => break,
         }
     }
@@ -146,13 +146,13 @@ async fn behave(consumer: &str, message: &OutboxMessage) -> HandlerResult {
 }
 
 /// Takes every connection of the pool, as a busy application does.
-async fn fill_pool(db: DatabaseConnection) {
-    let mut taken = Vec::new();
+fn fill_pool(db: &DatabaseConnection) {
     for _ in 0..POOL {
-        let begin = tokio::time::timeout(Duration::from_secs(1), db.begin());
-        if let Ok(Ok(tx)) = begin.await {
-            taken.push(tx);
-        }
+        let db = db.clone();
+        tokio::spawn(async move {
+            let taken = db.begin().await;
+            tokio::time::sleep(FULL_POOL).await;
+            drop(taken);
+        });
     }
-    tokio::time::sleep(FULL_POOL).await;
 }
