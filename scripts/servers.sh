@@ -4,6 +4,7 @@
 #   servers_start     starts PostgreSQL and MariaDB on free loopback ports and
 #                     exports OUTBOX_TEST_POSTGRES_URL and OUTBOX_TEST_MYSQL_URL
 #   servers_stop      stops what servers_start started; for an EXIT trap
+#   faketime_need     installs libfaketime if it is missing, or says loudly that it is
 #
 # A server whose URL is already in the environment is used as it is. Data lives in
 # a temporary directory and is removed. Durability is off, unless SERVERS_DURABLE is
@@ -35,19 +36,32 @@ servers_need() {
         die "install ${missing[*]} (PostgreSQL 13+, MariaDB 10.6+), or set OUTBOX_TEST_POSTGRES_URL and OUTBOX_TEST_MYSQL_URL"
     [ "$(id -u)" -eq 0 ] ||
         die "missing: ${missing[*]}. Run: sudo apt-get install --no-install-recommends ${missing[*]}"
-    say "installing ${missing[*]}"
+    apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}"
+}
+
+# Without it one fault of scripts/chaos is left out: the wall clock that moves.
+faketime_need() {
+    local found=(/usr/lib/*/faketime/libfaketimeMT.so.1)
+    [ -e "${found[0]}" ] && return
+    { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && apt_install libfaketime; } ||
+        say "WARNING: libfaketime is missing and cannot be installed: no wall clock is moved" >&2
+}
+
+# Installs Debian packages; wants apt and root.
+apt_install() {
+    say "installing $*"
     # Installing must not start the system's own servers.
-    local policy=/usr/sbin/policy-rc.d ours= installed=yes
+    local policy=/usr/sbin/policy-rc.d ours= installed=0
     if [ ! -e "$policy" ]; then
         ours=yes
         printf '#!/bin/sh\nexit 101\n' >"$policy"
         chmod +x "$policy"
     fi
     apt-get update -qq >/dev/null || say "apt-get update failed, trying with the lists there are"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-        installed=
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+        installed=1
     [ -z "$ours" ] || rm -f "$policy"
-    [ -n "$installed" ] || die "apt-get could not install ${missing[*]}"
+    return $installed
 }
 
 free_port() {
@@ -131,6 +145,16 @@ run_mariadb() {
         sleep 0.1
     done
     die "MariaDB does not answer: $(tail -n 20 "$log")"
+}
+
+# Ends the server of this process id in order and waits for its end.
+end_mariadb() {
+    kill "$1"
+    for _ in $(seq 600); do
+        kill -0 "$1" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    die "MariaDB does not end"
 }
 
 servers_stop() {

@@ -22,6 +22,21 @@
 //! }
 //! # assert_eq!(Migrator::migrations().len(), 1);
 //! ```
+//!
+//! # Rights
+//!
+//! Only who migrates needs rights to create tables. A process that runs handlers needs
+//! to read and write rows, a process that only produces even less; on PostgreSQL:
+//!
+//! ```sql
+//! GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_queue, outbox_partition, outbox_consumer,
+//!     outbox_body, outbox_incoming, outbox_outgoing, outbox_cursor, outbox_attempt,
+//!     outbox_dead_letter TO worker;
+//! GRANT SELECT ON outbox_schema TO worker;
+//!
+//! GRANT INSERT, SELECT (id) ON outbox_body TO producer;
+//! GRANT INSERT, SELECT (id) ON outbox_incoming TO producer;
+//! ```
 
 mod lock;
 mod v1_create_tables;

@@ -77,4 +77,12 @@ mod tests {
             assert_eq!(ok, outbox::is_valid_name(name), "{name}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_name_here_if_it_is_one_there(text in "\\PC{0,12}|[a-zA-Z0-9._-]{0,140}") {
+            let ok = check("a queue", &text).is_ok();
+            proptest::prop_assert_eq!(ok, outbox::is_valid_name(&text));
+        }
+    }
 }

@@ -3,12 +3,13 @@
 use crate::message::InvalidHeader;
 use crate::name::InvalidName;
 use sea_orm::DbErr;
+use std::fmt;
 
 /// An event was not enqueued. Says which, to which queue, and why.
 ///
 /// Bad input is found before anything is written. After
 /// [`EnqueueErrorKind::Database`] roll the transaction back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error(
     "cannot enqueue `{event}`{} to queue `{queue}`: {kind}",
     index.map(|i| format!(" (number {i} of the list, from 0)")).unwrap_or_default()
@@ -118,6 +119,20 @@ impl EnqueueError {
     #[must_use]
     pub fn index(&self) -> Option<usize> {
         self.index
+    }
+}
+
+/// With the cause as it is displayed: the database's own `Debug` output may quote the
+/// row that it refused, and with it key and payload.
+impl fmt::Debug for EnqueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnqueueError")
+            .field("queue", &self.queue)
+            .field("event", &self.event)
+            .field("index", &self.index)
+            .field("kind", &self.kind)
+            .field("source", &self.source.as_ref().map(ToString::to_string))
+            .finish()
     }
 }
 

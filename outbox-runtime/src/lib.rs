@@ -19,6 +19,9 @@ mod name;
 mod partitions;
 mod queue;
 mod registry;
+#[cfg(feature = "sabotage")]
+#[doc(hidden)]
+pub mod sabotage;
 mod stage;
 mod state;
 mod stats;

@@ -1,7 +1,10 @@
 //! One suite, three databases. Run it with `scripts/test`, which starts them.
 
+mod bad_input;
+mod captured_log;
 mod dead_letters;
 mod engine;
 mod enqueue;
 mod migrations;
 mod operations;
+mod security;

@@ -146,7 +146,22 @@ impl TestDb {
     /// Ends every connection to the database, as an operator or a crash would.
     /// Not for SQLite.
     pub async fn end_connections(&self) {
-        let own = self.connect().await;
+        self.end_connections_if(|_| true)
+            .await
+            .expect("connections");
+    }
+
+    /// Ends about a third of the connections to the database; returns how many.
+    /// Not for SQLite.
+    ///
+    /// # Errors
+    /// If the database cannot be asked.
+    pub async fn end_some_connections(&self) -> Result<u64, DbErr> {
+        self.end_connections_if(|id| id % 3 == 0).await
+    }
+
+    async fn end_connections_if(&self, chosen: impl Fn(i64) -> bool) -> Result<u64, DbErr> {
+        let own = connect(&self.url).await?;
         let backend = own.get_database_backend();
         let (list, end) = match self.engine {
             Engine::Postgres => (
@@ -162,12 +177,21 @@ impl TestDb {
             Engine::Sqlite => unreachable!("SQLite has no server"),
         };
         let statement = sea_orm::Statement::from_string(backend, list);
-        for row in own.query_all_raw(statement).await.expect("connections") {
-            let id: i64 = row.try_get_by_index(0).expect("an id");
+        let mut ended = 0;
+        for row in own.query_all_raw(statement).await? {
+            let id: i64 = row.try_get_by_index(0)?;
             // It may be gone already.
-            let _ = own.execute_unprepared(&format!("{end}({id})")).await;
+            if chosen(id)
+                && own
+                    .execute_unprepared(&format!("{end}({id})"))
+                    .await
+                    .is_ok()
+            {
+                ended += 1;
+            }
         }
-        own.close().await.expect("close");
+        own.close().await?;
+        Ok(ended)
     }
 
     async fn create(engine: Engine) -> Self {

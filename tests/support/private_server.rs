@@ -16,12 +16,14 @@ pub struct PrivateServer {
 struct Words {
     start: &'static str,
     crash: &'static str,
+    end: &'static str,
     again: &'static str,
 }
 
 const POSTGRES: Words = Words {
     start: r#"start_postgres >&2; echo "$OUTBOX_TEST_POSTGRES_URL""#,
     crash: r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" -m immediate stop >&2"#,
+    end: r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" -m fast -w stop >&2"#,
     again: r#"as_postgres "$(find_postgres)/pg_ctl" -D "$SERVERS_DIR/postgres" \
         -l "$SERVERS_DIR/postgres.log" -w start >&2"#,
 };
@@ -29,6 +31,7 @@ const POSTGRES: Words = Words {
 const MARIADB: Words = Words {
     start: r#"start_mariadb >&2; echo "$OUTBOX_TEST_MYSQL_URL""#,
     crash: r#"kill -9 "$(cat "$SERVERS_DIR/mariadb.pid")""#,
+    end: r#"end_mariadb "$(cat "$SERVERS_DIR/mariadb.pid")""#,
     again: "run_mariadb >&2",
 };
 
@@ -59,11 +62,20 @@ impl PrivateServer {
 
     /// Ends it at once, without writing anything down, and starts it again.
     pub async fn crash(&self) {
+        self.start_again_after(self.words.crash).await;
+    }
+
+    /// Ends it in order, whoever is connected, and starts it again.
+    pub async fn restart(&self) {
+        self.start_again_after(self.words.end).await;
+    }
+
+    async fn start_again_after(&self, end: &'static str) {
         let directory = self.directory.path().to_owned();
-        let words = self.words;
+        let again = self.words.again;
         let work = move || {
-            script(&directory, words.crash);
-            script(&directory, words.again);
+            script(&directory, end);
+            script(&directory, again);
         };
         tokio::task::spawn_blocking(work).await.expect("a restart");
     }
@@ -88,9 +100,6 @@ fn command(directory: &Path, script: &str) -> Command {
 fn script(directory: &Path, script: &str) -> String {
     let done = command(directory, script).output().expect("bash");
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(
-        done.status.success(),
-        "a PostgreSQL of the test's own: {said}"
-    );
+    assert!(done.status.success(), "a server of the test's own: {said}");
     String::from_utf8_lossy(&done.stdout).into_owned()
 }

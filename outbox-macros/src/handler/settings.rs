@@ -272,4 +272,33 @@ mod tests {
             assert_eq!(in_words(millis), text);
         }
     }
+
+    /// What the rule says, written another way.
+    fn expected(text: &str) -> Option<u64> {
+        let unit = text.find(|c: char| !c.is_ascii_digit())?;
+        let factor = match &text[unit..] {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60 * 1_000,
+            "h" => 60 * 60 * 1_000,
+            _ => return None,
+        };
+        let number = text[..unit].chars().fold(None::<u64>, |sum, digit| {
+            let digit = u64::from(digit.to_digit(10).unwrap_or(0));
+            Some(sum.unwrap_or(0).saturating_mul(10).saturating_add(digit))
+        });
+        number.map(|number| number.saturating_mul(factor))
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_duration_or_none(text in "\\PC{0,24}|[0-9]{0,22}(ms|s|m|h|d| |us)?") {
+            proptest::prop_assert_eq!(millis(&text), expected(&text));
+        }
+
+        #[test]
+        fn a_duration_in_words_is_that_duration(number: u64) {
+            proptest::prop_assert_eq!(millis(&in_words(number)), Some(number));
+        }
+    }
 }

@@ -11,6 +11,8 @@ pub(crate) async fn work(
     state: &mut PartitionState,
     claim: Claim,
 ) -> Result<Worked, DbErr> {
+    #[cfg(feature = "sabotage")]
+    crate::sabotage::ack_first(consumer, &claim).await?;
     let mut progress = Progress::default();
     let (messages, clock) = (&claim.messages, claim.clock);
     let ended = guard::run(

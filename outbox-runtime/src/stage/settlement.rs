@@ -7,7 +7,7 @@ use crate::dialect::{ErrorClass, classify};
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::store::cursor::Ack;
 use crate::store::settlement::{self, Burial, Failure, Settlement};
-use crate::text::{bounded_reason, shown_key};
+use crate::text::bounded_reason;
 use crate::tuning::LONGEST_DELAY;
 use sea_orm::DbErr;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ pub(super) fn verdict(
     let reason = bounded_reason(&reason);
     tracing::warn!(
         queue = &*consumer.queue, partition = message.partition(), consumer = consumer.name,
-        key = shown_key(message.key()), event = message.event_type(),
+        event = message.event_type(), sequence = message.sequence(),
         id = message.id().get(), attempt = spent, retry_in = ?delay, reason,
         "a message failed"
     );
@@ -272,7 +272,7 @@ fn announce(
             queue = &*consumer.queue,
             partition = message.partition(),
             consumer = consumer.name,
-            key = shown_key(message.key()),
+            sequence = burial.seq,
             event = message.event_type(),
             id = burial.id,
             attempts = burial.attempts,

@@ -142,6 +142,8 @@ pub(crate) async fn claim<C: ConnectionTrait>(
     conn: &C,
     request: &ClaimRequest<'_>,
 ) -> Result<Claimed, DbErr> {
+    #[cfg(feature = "sabotage")]
+    crate::sabotage::seize(conn, request).await?;
     match Dialect::of(conn)? {
         Dialect::Postgres => dialect::claim_at_once(conn, request).await,
         Dialect::MySql | Dialect::Sqlite => claim_in_steps(conn, request).await,

@@ -44,6 +44,8 @@ pub(crate) async fn sequence(
     asynchronous: bool,
 ) -> Result<Sequenced, DbErr> {
     let db = kept.pool();
+    #[cfg(feature = "sabotage")]
+    crate::sabotage::forget_late(db, queue_id).await?;
     match Dialect::of(db)? {
         Dialect::Postgres => dialect::sequence_at_once(kept, queue_id, limit, asynchronous).await,
         Dialect::MySql => sequence_in_steps(db, queue_id, limit, &MYSQL_BY_KEYS).await,

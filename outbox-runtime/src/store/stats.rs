@@ -134,7 +134,7 @@ pub(crate) async fn unowned(db: &DatabaseConnection) -> Result<Vec<UnownedRow>, 
     query(
         db,
         "SELECT i.queue_id, i.partition_id, COUNT(*) FROM outbox_incoming i \
-         LEFT JOIN outbox_partition p ON p.id = i.partition_id \
+         LEFT JOIN outbox_partition p ON p.id = i.partition_id AND p.queue_id = i.queue_id \
          WHERE p.id IS NULL GROUP BY i.queue_id, i.partition_id",
         [],
     )

@@ -1,50 +1,10 @@
 //! What the log says of a failure, and what it never says.
 
 use super::*;
+use crate::captured_log::{lines, listen};
 use outbox::{NewMessage, Outbox, RetryPolicy};
 use outbox_tests::{Engine, eventually, on_every_engine};
-use std::io::Write;
-use std::sync::{Once, PoisonError};
 use std::time::Duration;
-
-/// Lines of this file's queues; other tests run beside it.
-static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-struct Lines;
-
-impl Write for Lines {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        if text.contains("logged-") {
-            let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.push(text.into_owned());
-        }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-fn listen() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
-            .with_ansi(false)
-            .with_writer(|| Lines)
-            .init();
-    });
-}
-
-fn lines(queue: &str, text: &str) -> Vec<String> {
-    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = lines
-        .iter()
-        .filter(|line| line.contains(queue) && line.contains(text));
-    found.cloned().collect()
-}
 
 struct Closed;
 
@@ -56,7 +16,7 @@ impl LeasedMessageHandler for Closed {
 }
 
 on_every_engine! {
-    async fn a_failure_is_logged_with_all_but_its_payload(db: &TestDb) {
+    async fn a_failure_is_logged_with_all_but_its_key_and_payload(db: &TestDb) {
         listen();
         let queue = match db.engine() {
             Engine::Postgres => "logged-postgres",
@@ -76,8 +36,7 @@ on_every_engine! {
             .start()
             .await
             .unwrap();
-        let key = format!("acme\n{}", "k".repeat(500));
-        let message = NewMessage::new("order.created", key, "s3cret-payload");
+        let message = NewMessage::new("order.created", "s3cret-key", "s3cret-payload");
         let of = Queue::try_of(queue, Partitions::of(1)).unwrap();
         let id = outbox::enqueue(db.connection(), &of, message).await.unwrap();
         eventually("the burial", async || !lines(queue, "dead letters").is_empty()).await;
@@ -90,14 +49,14 @@ on_every_engine! {
                 "partition=0",
                 "consumer=\"default\"",
                 "order.created",
-                "acme\\",
+                "sequence=1",
                 &format!("id={id}"),
                 "the warehouse is closed",
             ] {
                 assert!(line.contains(part), "{part} is not in {line}");
             }
             assert!(line.len() < 3_000, "{} bytes", line.len());
-            assert!(!line.contains("s3cret") && !line.contains(&"k".repeat(100)), "{line}");
+            assert!(!line.contains("s3cret"), "{line}");
         }
         assert!(failed[0].contains("attempt=1") && failed[0].contains("retry_in=7ms"), "{}", failed[0]);
         assert!(buried[0].contains("attempts=2"), "{}", buried[0]);

@@ -5,7 +5,6 @@ use super::{Item, Session};
 use crate::handler::OutboxMessage;
 use crate::store::registration::StoredConsumer;
 use crate::store::window::{self, Known};
-use crate::text::shown_key;
 use sea_orm::DbErr;
 use std::time::Instant;
 
@@ -124,7 +123,7 @@ impl Session<'_> {
                 queue = &*self.consumer.queue,
                 partition = self.partition,
                 consumer = self.consumer.name,
-                key = shown_key(item.message.key()),
+                sequence = item.message.sequence(),
                 event = item.message.event_type(),
                 id = item.message.id().get(),
                 attempts = item.attempts,
