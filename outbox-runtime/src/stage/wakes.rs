@@ -80,14 +80,14 @@ mod tests {
         assert!(wakes.rest());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn one_that_was_heard_is_not_waited_for_twice() {
         let wakes = Wakes::default();
         wakes.wake();
         wakes.wake();
         wakes.heard();
-        let began = tokio::time::Instant::now();
-        wakes.wait(LONG).await;
-        assert_eq!(began.elapsed(), LONG);
+        let (began, short) = (std::time::Instant::now(), Duration::from_millis(20));
+        wakes.wait(short).await;
+        assert!(began.elapsed() >= short);
     }
 }
