@@ -94,6 +94,13 @@ pub fn markdown(all: &Value) -> (String, String) {
             table_row(&mut text, row);
         }
     }
+    let micro = std::env::var("BENCH_MICRO").unwrap_or_default();
+    if !micro.is_empty() {
+        let _ = write!(text, "\n### What a message costs in our own code\n\n");
+        for line in micro.lines() {
+            let _ = writeln!(text, "- {}", line.trim_start_matches("message/"));
+        }
+    }
     let summary = summary(&results);
     let _ = writeln!(text, "\n{summary}");
     (text, summary)

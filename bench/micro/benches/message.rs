@@ -54,7 +54,7 @@ fn benches(criterion: &mut Criterion) {
         let event = sent();
         bencher.iter(|| message(black_box(event.clone()), "key-123"));
     });
-    group.bench_function("key to partition", |bencher| {
+    group.bench_function("key hash", |bencher| {
         let queue = Sent::QUEUE;
         bencher.iter(|| queue.partition_of_key(&black_box("key-123").to_key_bytes()));
     });
@@ -63,7 +63,7 @@ fn benches(criterion: &mut Criterion) {
         let deliver = || outbox.deliver_message::<take_empty>(&empty);
         bencher.to_async(&runtime).iter(deliver);
     });
-    group.bench_function("dispatch and decode", |bencher| {
+    group.bench_function("and decode", |bencher| {
         let sent = message(sent(), "key-123");
         let deliver = || outbox.deliver_message::<take>(&sent);
         bencher.to_async(&runtime).iter(deliver);
