@@ -5,35 +5,29 @@ use crate::store::cursor::{ClaimRequest, Claimed, RawRow};
 use crate::store::sequencing::Sequenced;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 
-/// `e` says whether there is anything: a look that finds nothing writes nothing, not
-/// even a lock. `q` is the lock, and where asked makes the commit asynchronous at no round
-/// trip's cost. `t` takes rows by ctid in the order of their ids; one that
-/// another pass took since our snapshot is skipped by the re-check. The EXISTS is
-/// evaluated once, so that a pass without the lock reads nothing. Partitions
-/// nobody registered are beyond the count and stay. Rows and CASE are compared where
-/// an equality would do, because the planner takes that for a handful of rows, and
-/// sorts the whole backlog instead of walking the index. The division fails the
-/// statement if fewer rows were written than taken.
+/// `i` are the next rows. `q` is the lock, taken only if there are any: a look that
+/// finds nothing writes nothing. Where asked it makes the commit asynchronous at no round
+/// trip's cost. `t` takes the rows by ctid; one that another pass took since our snapshot
+/// is skipped by the re-check. Partitions nobody registered are beyond the count and
+/// stay. Rows and CASE are compared where an equality would do, because the planner takes
+/// that for a handful of rows, and sorts the whole backlog instead of walking the index.
+/// The division fails the statement if fewer rows were written than taken.
 const SEQUENCE: &str = "\
-    WITH e AS MATERIALIZED ( \
-        SELECT (SELECT true FROM outbox_incoming \
-            WHERE (queue_id, id) >= ($1, 0) AND (queue_id, id) <= ($1, 9223372036854775807) \
-            ORDER BY queue_id, id LIMIT 1) IS TRUE AS waiting \
+    WITH i AS MATERIALIZED ( \
+        SELECT i.ctid AS place FROM outbox_incoming i \
+        WHERE (i.queue_id, i.id) >= ($1, 0) \
+            AND (i.queue_id, i.id) <= ($1, 9223372036854775807) \
+            AND CASE WHEN i.partition_id >= $1 THEN i.partition_id < $1 + \
+                (SELECT partitions FROM outbox_queue WHERE id = $1) END \
+        ORDER BY i.queue_id, i.id LIMIT $2 \
     ), q AS MATERIALIZED ( \
-        SELECT partitions, \
-            CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true) END \
-        FROM outbox_queue WHERE id = $1 AND (SELECT waiting FROM e) \
+        SELECT CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true) END \
+        FROM outbox_queue WHERE id = $1 AND EXISTS (SELECT FROM i) \
         FOR NO KEY UPDATE SKIP LOCKED \
     ), t AS ( \
-        DELETE FROM outbox_incoming WHERE ctid = ANY (ARRAY( \
-            SELECT i.ctid FROM outbox_incoming i \
-            WHERE EXISTS (SELECT FROM q) \
-                AND (i.queue_id, i.id) >= ($1, 0) \
-                AND (i.queue_id, i.id) <= ($1, 9223372036854775807) \
-                AND CASE WHEN i.partition_id >= $1 \
-                    THEN i.partition_id < $1 + (SELECT partitions FROM q) END \
-            ORDER BY i.queue_id, i.id LIMIT $2 \
-        )) RETURNING id, partition_id \
+        DELETE FROM outbox_incoming \
+        WHERE ctid = ANY (ARRAY(SELECT place FROM i WHERE EXISTS (SELECT FROM q))) \
+        RETURNING id, partition_id \
     ), n AS ( \
         SELECT partition_id, count(*) AS rows FROM t GROUP BY partition_id \
     ), p AS ( \
@@ -48,8 +42,8 @@ const SEQUENCE: &str = "\
     ) \
     SELECT n.partition_id, n.rows, \
         1 / CASE WHEN (SELECT count(*) FROM t) = (SELECT count(*) FROM o) THEN 1 ELSE 0 END, \
-        e.waiting AND NOT EXISTS (SELECT FROM q) \
-    FROM e LEFT JOIN n ON true";
+        EXISTS (SELECT FROM i) AND NOT EXISTS (SELECT FROM q) \
+    FROM (VALUES (1)) AS one LEFT JOIN n ON true";
 
 pub(crate) async fn sequence<C: ConnectionTrait>(
     conn: &C,
