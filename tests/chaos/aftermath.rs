@@ -4,7 +4,7 @@ use outbox_tests::{Engine, TestDb};
 use std::time::{Duration, Instant};
 
 /// How long something that ends by itself may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is on its way, or not yet deleted.
 const TABLES: [&str; 4] = [

@@ -20,10 +20,10 @@ use tokio::signal::unix::{SignalKind, signal};
 const PRODUCERS: usize = 2;
 const WORKERS: usize = 3;
 /// How long a process may take to end in order.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Without any movement for so long, none is expected any more: of an engine that
 /// works, and of one that is broken on purpose.
-const STILL: Duration = Duration::from_secs(30);
+const STILL: Duration = Duration::from_secs(90);
 const STILL_BROKEN: Duration = Duration::from_secs(3);
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 

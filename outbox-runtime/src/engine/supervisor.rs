@@ -134,12 +134,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
             (marks, marked_at) = (runtime.signal.marks(), Instant::now());
         }
         let began = Instant::now();
-        let pass = sequence(
-            &shared.kept,
-            runtime.queue.id(),
-            limit,
-            shared.asynchronous,
-        );
+        let pass = sequence(&shared.kept, runtime.queue.id(), limit, shared.asynchronous);
         let Some(done) = shared.pass(&what, tuning, &mut failures, pass).await else {
             continue;
         };

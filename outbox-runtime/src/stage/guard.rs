@@ -104,12 +104,14 @@ impl Running {
     }
 }
 
-/// Runs handlers under a claim.
+/// Runs handlers under a claim. They go on while `before_drop` runs, which comes before
+/// they are dropped.
 pub(crate) async fn run<T>(
     stop: &Stop,
     clock: LeaseClock,
     states: &States,
     handlers: impl AsyncFnOnce(&Running) -> T,
+    before_drop: impl AsyncFnOnce(),
 ) -> Ended<T> {
     let token = stop.stopping.child_token();
     let running = Running {
@@ -120,7 +122,7 @@ pub(crate) async fn run<T>(
     let work = AssertUnwindSafe(handlers(&running)).catch_unwind();
     tokio::pin!(work);
     let mut cancelled = false;
-    loop {
+    let ended = loop {
         let next = if cancelled {
             clock.drop_at()
         } else {
@@ -134,18 +136,32 @@ pub(crate) async fn run<T>(
             },
             () = stop.stopped.cancelled() => {
                 stop.interrupted.fetch_add(1, Ordering::AcqRel);
-                return Ended::Stopped;
+                break Ended::Stopped;
             }
             () = tokio::time::sleep_until(next.into()) => {
                 if cancelled {
-                    return Ended::LeaseOver;
+                    break Ended::LeaseOver;
                 }
                 token.cancel();
                 cancelled = true;
             }
         }
+    };
+    go_on(work, before_drop).await;
+    ended
+}
+
+/// Lets work go on while `before_drop` runs; its outcome is of no interest any more.
+async fn go_on(work: impl Future, before_drop: impl AsyncFnOnce()) {
+    tokio::select! {
+        biased;
+        () = before_drop() => {}
+        _ = work => {}
     }
 }
+
+/// Nothing is to be done before handlers are dropped.
+pub(crate) async fn nothing() {}
 
 /// How long a handler whose time is over may take to come to its end.
 const GRACE: Duration = Duration::from_millis(250);
@@ -172,8 +188,12 @@ impl Limit {
     }
 
     /// Runs the call: at its end of time the token is cancelled, a little later
-    /// the call is dropped. What it still completes counts.
-    pub(crate) async fn run(&self, call: impl Future<Output = HandlerResult>) -> HandlerResult {
+    /// the call is dropped, after `before_drop`. What it still completes counts.
+    pub(crate) async fn run(
+        &self,
+        call: impl Future<Output = HandlerResult>,
+        before_drop: impl AsyncFnOnce(),
+    ) -> HandlerResult {
         let Some(timeout) = self.timeout else {
             return call.await;
         };
@@ -183,8 +203,11 @@ impl Limit {
         }
         self.ctx.cancellation().cancel();
         let late = format!("timed out after {timeout:?}");
-        match tokio::time::timeout(GRACE, call).await {
-            Err(_) => HandlerResult::retry(late),
+        match tokio::time::timeout(GRACE, &mut call).await {
+            Err(_) => {
+                go_on(call, before_drop).await;
+                HandlerResult::retry(late)
+            }
             Ok(HandlerResult::Retry { reason }) => {
                 HandlerResult::retry(format!("{late}: {reason}"))
             }

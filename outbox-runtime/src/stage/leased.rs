@@ -25,6 +25,7 @@ pub(crate) async fn work(
                 .walk(None, messages, &mut progress, running, clock)
                 .await
         },
+        guard::nothing,
     )
     .await;
     let result = match ended {

@@ -1,7 +1,7 @@
 //! Which handler gets which message, and handing messages over, run by run.
 
 use super::guard::{LeaseClock, Limit, Running};
-use super::transactional::is_over;
+use super::transactional::{abort, is_over};
 use crate::handler::{
     Batch, Ctx, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage, Progress,
     TransactionalHandler, TransactionalMessageHandler,
@@ -172,7 +172,12 @@ impl Routes {
             let mut batch = progress.batch(messages[start..start + run].to_vec());
             let limit = Limit::start(route.timeout, running.ctx(first.clone()));
             let call = route.handler.call(tx, &mut batch, limit.ctx());
-            let result = limit.run(call).await;
+            let before_drop = async || {
+                if let Some(tx) = tx {
+                    abort(tx).await;
+                }
+            };
+            let result = limit.run(call, before_drop).await;
             let result = concluded(result, &mut batch);
             let rejected = tx.and_then(|_| progress.back_to_rejected());
             if let Some(reason) = rejected {

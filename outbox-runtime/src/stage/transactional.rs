@@ -164,6 +164,8 @@ async fn run(
                 .walk(Some(&tx), messages, &mut progress, running, clock)
                 .await
         },
+        // Not in the middle of a statement.
+        async || abort(&tx).await,
     )
     .await;
     let count = progress.settled();
@@ -303,18 +305,27 @@ async fn commit_and_claim(
 /// A rollback that fails, or that waits behind a statement of a handler that was
 /// dropped, is left to the connection: it comes before its next use or its end.
 async fn roll_back(tx: DatabaseTransaction) {
-    // While a nested transaction is kept by a handler, sqlx would only roll back
-    // to its savepoint, and what is before it could be committed later.
-    let abort = tx.execute_unprepared(match tx.get_database_backend() {
-        DbBackend::Sqlite => ABORT_SQLITE,
-        _ => ABORT,
-    });
-    if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), abort).await {
-        tracing::debug!(%error, "rolling back");
-    }
+    abort(&tx).await;
     match tokio::time::timeout(Duration::from_secs(1), tx.rollback()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "rolling back"),
         Err(_) => tracing::debug!("rolling back takes long"),
+    }
+}
+
+/// Ends what a handler has begun, once its statement is over. While a nested transaction is
+/// kept by a handler, sqlx would only roll back to its savepoint, and what is before it
+/// could be committed later.
+///
+/// On MySQL it waits long for the statement: one that is dropped while the server prepares
+/// it leaves a connection that answers nothing any more and that the pool never gets back.
+pub(super) async fn abort(tx: &DatabaseTransaction) {
+    let (abort, patience) = match tx.get_database_backend() {
+        DbBackend::MySql => (ABORT, Duration::from_secs(10)),
+        DbBackend::Sqlite => (ABORT_SQLITE, Duration::from_secs(1)),
+        _ => (ABORT, Duration::from_secs(1)),
+    };
+    if let Ok(Err(error)) = tokio::time::timeout(patience, tx.execute_unprepared(abort)).await {
+        tracing::debug!(%error, "rolling back");
     }
 }

@@ -126,12 +126,12 @@ impl Session<'_> {
             // Each has the time of a lease, which is renewed meanwhile.
             let clock = LeaseClock::start(lease);
             let messages = [message];
-            let ended = guard::run(&stop, clock, &states, async |running: &Running| {
+            let call = async |running: &Running| {
                 routes
                     .walk(None, &messages, &mut progress, running, clock)
                     .await
-            })
-            .await;
+            };
+            let ended = guard::run(&stop, clock, &states, call, guard::nothing).await;
             Finished {
                 seq,
                 ended,
