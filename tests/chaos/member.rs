@@ -107,6 +107,8 @@ pub(crate) async fn run(orders: Orders) -> Result<(), Box<dyn std::error::Error>
         Ok::<(), Box<dyn std::error::Error>>(())
     };
     tokio::try_join!(producing, working)?;
+    // Waits for every connection: one that was lost keeps the process from ending, which
+    // the run finds.
     db.close().await?;
     Ok(())
 }
