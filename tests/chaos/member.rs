@@ -82,6 +82,9 @@ impl Orders {
 /// Told when the process is to end.
 pub(crate) type Ending = watch::Receiver<bool>;
 
+/// The last thing a member says.
+pub(crate) const CLOSING: &str = "everything is done, the pool is closed";
+
 pub(crate) async fn run(orders: Orders) -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
@@ -109,6 +112,7 @@ pub(crate) async fn run(orders: Orders) -> Result<(), Box<dyn std::error::Error>
     tokio::try_join!(producing, working)?;
     // Waits for every connection: one that was lost keeps the process from ending, which
     // the run finds.
+    eprintln!("{CLOSING}");
     db.close().await?;
     Ok(())
 }
