@@ -15,7 +15,8 @@ fn the_registry_lists_everything_and_is_consistent() {
     assert_eq!(
         queues,
         [
-            "accounts", "batches", "delivery", "grants", "jobs", "news", "requests", "talk", "wire"
+            "accounts", "batches", "delivery", "grants", "jobs", "news", "parcels", "requests",
+            "talk", "wire"
         ]
     );
     let events: Vec<_> = registry.events().iter().map(|event| event.name).collect();
