@@ -49,7 +49,7 @@ fn the_registry_lists_everything_and_is_consistent() {
     let defaults = consumers
         .iter()
         .filter(|consumer| consumer.name == "default");
-    assert_eq!(defaults.count(), 4, "one for each queue");
+    assert_eq!(defaults.count(), 5, "one for each queue");
     let handlers: usize = consumers
         .iter()
         .map(|consumer| consumer.handlers.len())
