@@ -143,7 +143,7 @@ impl Pace {
 ///
 /// | profile | batches | looks for work of other processes every |
 /// |---|---|---|
-/// | `default` | 100 | 1.1 s |
+/// | `default` | 100 | 1 s |
 /// | `low_latency` | 20 | 100 ms |
 /// | `high_throughput` | 500 | 1 s |
 /// | `relaxed` | 100 | 5 s |
@@ -162,7 +162,7 @@ pub struct OutboxProfile {
 
 impl Default for OutboxProfile {
     fn default() -> Self {
-        Self::of(1_000, 100, Duration::from_millis(1_100))
+        Self::of(1_000, 100, Duration::from_secs(1))
     }
 }
 
