@@ -32,9 +32,6 @@ const HOT_LOOKS: u32 = 9;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 const MOST_PAUSE: Duration = Duration::from_millis(5);
 
-/// A pass numbers at least so many for each partition, if there are.
-const ROWS_PER_PARTITION: u32 = 64;
-
 /// Acknowledged messages are deleted together with those of so long.
 const VACUUM_PAUSE: Duration = Duration::from_millis(100);
 
@@ -123,9 +120,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
     let runtime = &shared.queues[index];
     let tuning = &shared.profile.sequencer;
     let what = format!("the sequencer of queue `{}`", runtime.queue.name());
-    // Of a backlog each partition gets a share that is worth a claim.
-    let limit = runtime.queue.partitions().count() * ROWS_PER_PARTITION;
-    let limit = limit.max(tuning.batch_size);
+    let limit = tuning.batch_size;
     let (mut looks, mut failures) = (0, 0);
     let (mut marks, mut marked_at) = (runtime.signal.marks(), Instant::now());
     let mut pace = Pace::new(tuning);
