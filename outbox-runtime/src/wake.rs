@@ -5,7 +5,7 @@
 //! finds nothing keeps looking for a short while before it rests again.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::Notify;
 
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct QueueSignal {
     marks: AtomicU64,
+    thorough: AtomicBool,
     notify: Notify,
 }
 
@@ -26,6 +27,17 @@ impl QueueSignal {
     pub(crate) fn mark(&self) {
         self.marks.fetch_add(1, Ordering::AcqRel);
         self.notify.notify_one();
+    }
+
+    /// Says that there is something where the sequencer does not look.
+    pub(crate) fn mark_thorough(&self) {
+        self.thorough.store(true, Ordering::Release);
+        self.mark();
+    }
+
+    /// Whether to look everywhere, once.
+    pub(crate) fn take_thorough(&self) -> bool {
+        self.thorough.swap(false, Ordering::AcqRel)
     }
 
     /// How often it was marked: whether a transaction may have enqueued.

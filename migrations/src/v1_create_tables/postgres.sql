@@ -1,12 +1,17 @@
 -- Queues this database has heard of. The id is a hash of the name with its low
 -- six bits clear, so that producers compute it instead of looking it up.
+-- No row of outbox_incoming up to low_id is left or can still appear. The same will
+-- be true of high_id once every transaction up to high_xid has ended.
 CREATE TABLE IF NOT EXISTS outbox_queue (
     id bigint PRIMARY KEY,
     name varchar(128) NOT NULL,
     partitions smallint NOT NULL,
     paused boolean NOT NULL DEFAULT false,
-    created_at timestamptz(6) NOT NULL
-);
+    created_at timestamptz(6) NOT NULL,
+    low_id bigint NOT NULL DEFAULT 0,
+    high_id bigint NOT NULL DEFAULT 0,
+    high_xid bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 25);
 
 -- Partitions and the last sequence number given in each; id = queue id + number.
 -- Rewritten once per sequencer cycle: free space on the page keeps updates in it.

@@ -64,6 +64,10 @@ pub(crate) struct Words {
     pub(crate) unreferenced: &'static str,
     /// `@` stands for the argument.
     pub(crate) or_ignore: &'static str,
+    /// That queue `q` has committed rows of its partitions without a number.
+    pub(crate) unsequenced: &'static str,
+    /// That it has some where the sequencer no longer looks.
+    pub(crate) below_mark: &'static str,
 }
 
 /// Writes by lists of primary keys, given as JSON; the text is the same for any

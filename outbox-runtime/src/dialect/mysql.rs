@@ -16,6 +16,10 @@ pub(super) const WORDS: Words = Words {
     unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
         AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON DUPLICATE KEY UPDATE @ = @",
+    unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
+        AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
+    // There is no mark.
+    below_mark: "1 = 0",
 };
 
 /// Joined in this order and by this index, whatever the statistics say: a scan

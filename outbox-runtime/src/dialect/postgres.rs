@@ -17,6 +17,16 @@ pub(super) const WORDS: Words = Words {
     unreferenced: "NOT EXISTS (SELECT FROM outbox_incoming i WHERE i.id = b.id) \
         AND NOT EXISTS (SELECT FROM outbox_outgoing o WHERE o.id = b.id)",
     or_ignore: "ON CONFLICT DO NOTHING",
+    // From the mark on, and by the index: see SEQUENCE.
+    unsequenced: "(SELECT i.id FROM outbox_incoming i \
+        WHERE (i.queue_id, i.id) > (q.id, q.low_id) \
+            AND (i.queue_id, i.id) <= (q.id, 9223372036854775807) \
+            AND CASE WHEN i.partition_id >= q.id THEN i.partition_id < q.id + q.partitions END \
+        ORDER BY i.queue_id, i.id LIMIT 1) IS NOT NULL",
+    below_mark: "(SELECT i.id FROM outbox_incoming i \
+        WHERE (i.queue_id, i.id) >= (q.id, 0) AND (i.queue_id, i.id) <= (q.id, q.low_id) \
+            AND CASE WHEN i.partition_id >= q.id THEN i.partition_id < q.id + q.partitions END \
+        ORDER BY i.queue_id, i.id LIMIT 1) IS NOT NULL",
 };
 
 /// The protocol carries a gigabyte; memory on both sides should not have to.

@@ -17,6 +17,10 @@ pub(super) const WORDS: Words = Words {
     unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
         AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON CONFLICT DO NOTHING",
+    unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
+        AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
+    // There is no mark.
+    below_mark: "1 = 0",
 };
 
 pub(crate) const BY_KEYS: ByKeys = ByKeys {

@@ -9,7 +9,7 @@ use crate::stage::concurrent::{self, Signals};
 use crate::stage::processor::{Next, PartitionState, turn};
 use crate::state::States;
 use crate::store::race::Races;
-use crate::store::sequencing::sequence;
+use crate::store::sequencing::{Places, sequence};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -70,9 +70,10 @@ impl Passes {
         let mut any = false;
         for runtime in &shared.queues {
             let id = runtime.queue.id();
-            let mut races = Races::default();
+            let (mut races, mut places) = (Races::default(), Places::default());
+            let asynchronous = shared.asynchronous;
             loop {
-                match sequence(&shared.kept, id, limit, shared.asynchronous).await {
+                match sequence(&shared.kept, id, limit, asynchronous, true, &mut places).await {
                     Ok(done) if done.taken == 0 => break,
                     Ok(_) => any = true,
                     Err(error) => races.again(error).await?,

@@ -7,7 +7,7 @@ use crate::stage::guard::Stop;
 use crate::store::kept::Kept;
 use crate::store::reconcile::{Waiting, waiting};
 use crate::store::registration::seen;
-use crate::store::sequencing::{Sequenced, sequence};
+use crate::store::sequencing::{Places, Sequenced, sequence};
 use crate::store::{cleanup, cursor};
 use crate::tuning::{OutboxProfile, Pace, WorkerTuning, backoff};
 use crate::wake::QueueSignal;
@@ -32,11 +32,15 @@ const HOT_LOOKS: u32 = 9;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 const MOST_PAUSE: Duration = Duration::from_millis(5);
 
-/// Acknowledged messages are deleted together with those of so long.
+/// Acknowledged messages are deleted together with those of so long, or of longer where
+/// that takes long: while an old transaction is open, nothing is won by it.
 const VACUUM_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a process says that it is there.
 const SAY_SEEN_EVERY: Duration = Duration::from_secs(15);
+
+/// How often the reconciler looks where nothing is expected.
+const THOROUGH_EVERY: Duration = Duration::from_secs(30);
 
 /// What the loops share.
 pub(crate) struct Shared {
@@ -121,7 +125,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
     let tuning = &shared.profile.sequencer;
     let what = format!("the sequencer of queue `{}`", runtime.queue.name());
     let limit = tuning.batch_size;
-    let (mut looks, mut failures) = (0, 0);
+    let (mut looks, mut failures, mut places) = (0, 0, Places::default());
     let (mut marks, mut marked_at) = (runtime.signal.marks(), Instant::now());
     let mut pace = Pace::new(tuning);
     while !shared.stopping() {
@@ -129,7 +133,15 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
             (marks, marked_at) = (runtime.signal.marks(), Instant::now());
         }
         let began = Instant::now();
-        let pass = sequence(&shared.kept, runtime.queue.id(), limit, shared.asynchronous);
+        let thorough = runtime.signal.take_thorough();
+        let pass = sequence(
+            &shared.kept,
+            runtime.queue.id(),
+            limit,
+            shared.asynchronous,
+            thorough,
+            &mut places,
+        );
         let Some(done) = shared.pass(&what, tuning, &mut failures, pass).await else {
             continue;
         };
@@ -183,7 +195,7 @@ async fn look_again(
 pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
     let tuning = &shared.profile.reconciler;
     let ids: Vec<i64> = shared.queues.iter().map(|q| q.queue.id()).collect();
-    let (mut failures, mut seen_at) = (0, None::<Instant>);
+    let (mut failures, mut seen_at, mut thorough_at) = (0, None::<Instant>, None::<Instant>);
     while !shared.stopping() {
         if seen_at.is_none_or(|at| at.elapsed() > SAY_SEEN_EVERY) {
             let pass = say_seen(&shared);
@@ -192,13 +204,17 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
                 .await;
             seen_at = Some(Instant::now());
         }
-        let pass = waiting(&shared.db, &ids, &shared.owner);
+        let thorough = thorough_at.is_none_or(|at: Instant| at.elapsed() > THOROUGH_EVERY);
+        let pass = waiting(&shared.db, &ids, &shared.owner, thorough);
         let Some(found) = shared
             .pass("the reconciler", tuning, &mut failures, pass)
             .await
         else {
             continue;
         };
+        if thorough {
+            thorough_at = Some(Instant::now());
+        }
         for runtime in &shared.queues {
             reconcile(runtime, &found);
         }
@@ -221,6 +237,14 @@ fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
     let id = runtime.queue.id();
     let paused = found.contains(&Waiting::Paused { queue_id: id });
     runtime.paused.store(paused, Ordering::Release);
+    if found.contains(&Waiting::BelowMark { queue_id: id }) {
+        tracing::warn!(
+            queue = runtime.queue.name(),
+            "messages have ids below those already numbered: ids of outbox_body began anew, or \
+             a producer draws one before it has a transaction id; they are delivered late"
+        );
+        runtime.signal.mark_thorough();
+    }
     if found.contains(&Waiting::Unsequenced { queue_id: id }) {
         runtime.signal.mark();
     }
@@ -264,9 +288,11 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
             retention,
             shared.asynchronous,
         );
+        let began = Instant::now();
         let Some(done) = shared.pass("vacuum", tuning, &mut failures, pass).await else {
             continue;
         };
+        let took = began.elapsed();
         for partition in &done {
             from.insert(partition.partition_id, partition.upto);
         }
@@ -276,7 +302,7 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         }
         pace = Pace::new(tuning);
         tokio::select! {
-            () = shared.progress.notified() => shared.pause(VACUUM_PAUSE).await,
+            () = shared.progress.notified() => shared.pause(VACUUM_PAUSE.max(took * 20)).await,
             () = shared.pause(tuning.idle_interval) => {}
         }
     }

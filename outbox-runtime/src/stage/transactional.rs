@@ -68,7 +68,7 @@ pub(crate) async fn work(
     };
     loop {
         let chunk = done..(done + size).min(total);
-        let chain = (chunk == (0..total)).then_some(next);
+        let chain = (chunk == (0..total)).then_some((next, state.place.as_deref()));
         let ran = match run(consumer, &claim, chunk.clone(), chain).await {
             Ok(ran) => ran,
             Err(error) => {
@@ -142,7 +142,7 @@ async fn run(
     consumer: &Consumer,
     claim: &Claim,
     chunk: Range<usize>,
-    chain: Option<u32>,
+    chain: Option<(u32, Option<&str>)>,
 ) -> Result<Ran, DbErr> {
     let dialect = Dialect::of(&consumer.db)?;
     let options = handler_transaction_options(dialect);
@@ -204,7 +204,9 @@ async fn run(
     };
     let committed = match (span, chain) {
         (Err(error), _) => Err(error),
-        (Ok(()), Some(limit)) if whole => commit_and_claim(consumer, claim, limit, tx).await,
+        (Ok(()), Some((limit, place))) if whole => {
+            commit_and_claim(consumer, claim, limit, place, tx).await
+        }
         (Ok(()), _) => commit(consumer, claim, chunk.start, count, tx).await,
     };
     match committed {
@@ -271,6 +273,7 @@ async fn commit_and_claim(
     consumer: &Consumer,
     claim: &Claim,
     limit: u32,
+    place: Option<&str>,
     tx: DatabaseTransaction,
 ) -> Result<Ran, DbErr> {
     let clock = LeaseClock::start(consumer.lease);
@@ -281,6 +284,7 @@ async fn commit_and_claim(
         lease: consumer.lease.duration,
         limit,
         ack: Some(claim.ack(claim.messages.len())),
+        place,
         refuse: consumer.refuse(),
         // Never for a commit that carries a user's writes.
         asynchronous: false,

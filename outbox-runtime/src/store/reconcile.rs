@@ -10,6 +10,8 @@ pub(crate) enum Waiting {
     Paused { queue_id: i64 },
     /// A queue has rows without a number.
     Unsequenced { queue_id: i64 },
+    /// It has some where the sequencer no longer looks.
+    BelowMark { queue_id: i64 },
     /// A consumer can go on in a partition.
     Claimable { partition_id: i64, consumer: String },
 }
@@ -18,21 +20,28 @@ pub(crate) enum Waiting {
 /// sequenced (of partitions that exist), cursors behind their partition with no valid
 /// lease and something to do: a message that failed holds up no more than its key where
 /// many keys run at a time. Whoever has several keys at a time keeps the lease, and is
-/// told of what others numbered meanwhile.
+/// told of what others numbered meanwhile. A thorough look also finds rows that are not
+/// expected to exist, and may walk over many that are deleted.
 pub(crate) async fn waiting(
     db: &DatabaseConnection,
     queue_ids: &[i64],
     owner: &str,
+    thorough: bool,
 ) -> Result<Vec<Waiting>, DbErr> {
     let queues = list(queue_ids.iter().copied());
+    let below = match thorough {
+        true => format!(
+            "SELECT 3, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND {{below_mark}} \
+             UNION ALL "
+        ),
+        false => String::new(),
+    };
     let rows = query(
         db,
         &format!(
-            "SELECT 0, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND q.paused \
+            "{below}SELECT 0, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND q.paused \
              UNION ALL \
-             SELECT 1, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) \
-                AND EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
-                    AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions) \
+             SELECT 1, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND {{unsequenced}} \
              UNION ALL \
              SELECT 2, c.partition_id, c.consumer FROM outbox_partition p \
              JOIN outbox_cursor c ON c.partition_id = p.id AND c.processed_seq < p.sequence \
@@ -53,6 +62,7 @@ pub(crate) async fn waiting(
             Ok(match row.try_get_by_index::<i32>(0)? {
                 0 => Waiting::Paused { queue_id: id },
                 1 => Waiting::Unsequenced { queue_id: id },
+                3 => Waiting::BelowMark { queue_id: id },
                 _ => Waiting::Claimable {
                     partition_id: id,
                     consumer: row.try_get_by_index(2)?,

@@ -36,18 +36,26 @@ impl Sequenced {
     }
 }
 
-/// Numbers up to `limit` committed rows of a queue, all its partitions at once.
+/// Where PostgreSQL has a queue's partitions, as of the last pass that went well.
+pub(crate) type Places = BTreeMap<i64, String>;
+
+/// Numbers up to `limit` committed rows of a queue, all its partitions at once. A
+/// thorough pass looks at all rows, also where none should be.
 pub(crate) async fn sequence(
     kept: &Kept,
     queue_id: i64,
     limit: u32,
     asynchronous: bool,
+    thorough: bool,
+    places: &mut Places,
 ) -> Result<Sequenced, DbErr> {
     let db = kept.pool();
     #[cfg(feature = "sabotage")]
     crate::sabotage::forget_late(db, queue_id).await?;
     match Dialect::of(db)? {
-        Dialect::Postgres => dialect::sequence_at_once(kept, queue_id, limit, asynchronous).await,
+        Dialect::Postgres => {
+            dialect::sequence_at_once(kept, queue_id, limit, asynchronous, thorough, places).await
+        }
         Dialect::MySql => sequence_in_steps(db, queue_id, limit, &MYSQL_BY_KEYS).await,
         Dialect::Sqlite => sequence_in_steps(db, queue_id, limit, &SQLITE_BY_KEYS).await,
     }

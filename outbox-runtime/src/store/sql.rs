@@ -5,7 +5,8 @@
 //! 1970, `{now_us}` the clock as such, `{earlier(x)}` a time less the microseconds of the next
 //! value, `{key}` and `{partition}` those columns, `{or_ignore(x)}` at the end of an
 //! INSERT that may meet an existing row (`x` is any column of it), `{for_update}`
-//! and `{skip_locked}` at the end of a SELECT.
+//! and `{skip_locked}` at the end of a SELECT, `{unsequenced}` and `{below_mark}` for
+//! what is to be known of a queue `q`.
 
 use crate::dialect::Dialect;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement, Value};
@@ -95,6 +96,8 @@ fn render(dialect: Dialect, text: &str) -> String {
             "{partition}" => sql.push_str(words.partition),
             "{for_update}" => sql.push_str(words.for_update),
             "{skip_locked}" => sql.push_str(words.skip_locked),
+            "{unsequenced}" => sql.push_str(words.unsequenced),
+            "{below_mark}" => sql.push_str(words.below_mark),
             word => match word.trim_matches(['{', '}']).split_once('(') {
                 Some(("us", column)) => {
                     sql.push_str(words.micros.0);
