@@ -191,7 +191,8 @@ async fn run(
             output = &mut output => break output?,
             () = tokio::time::sleep(Duration::from_millis(500)) => {
                 sessions = sessions.max(server.sessions(name).await?);
-                if began.elapsed() > SETTLED {
+                // A case on another engine has no database here.
+                if sessions > 0 && began.elapsed() > SETTLED {
                     counts.push((Instant::now(), server.counts(name).await?));
                 }
             }

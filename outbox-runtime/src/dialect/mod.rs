@@ -6,6 +6,7 @@
 mod error_class;
 mod mysql;
 mod postgres;
+mod postgres_claims;
 mod postgres_worker;
 mod sqlite;
 
@@ -167,9 +168,8 @@ pub(crate) async fn insert_incoming<C: ConnectionTrait>(
 pub(crate) use error_class::{ErrorClass, classify};
 pub(crate) use mysql::BY_KEYS as MYSQL_BY_KEYS;
 /// What an engine can do in one statement.
-pub(crate) use postgres_worker::{
-    claim as claim_at_once, sequence as sequence_at_once, vacuum as vacuum_at_once,
-};
+pub(crate) use postgres_claims::{claim as claim_at_once, claim_together};
+pub(crate) use postgres_worker::{sequence as sequence_at_once, vacuum as vacuum_at_once};
 pub(crate) use sqlite::BY_KEYS as SQLITE_BY_KEYS;
 
 /// `insert` followed by `count` times `values`, with commas between.

@@ -1,7 +1,6 @@
-//! PostgreSQL's one-statement forms of what a worker does all the time.
+//! PostgreSQL's one-statement forms of sequencing and cleaning up.
 
 use crate::store::cleanup::Vacuumed;
-use crate::store::cursor::{ClaimRequest, Claimed, RawRow};
 use crate::store::sequencing::{Places, Sequenced};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 
@@ -113,171 +112,6 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
     Ok(done)
 }
 
-/// Lock, acknowledge, look, and only if there is something (or something to
-/// acknowledge) write; one statement for an idle poll, a first claim, and the
-/// acknowledgement of a batch together with the claim of the next.
-///
-/// `r` finds the cursor where it was last (`$12`), or else by its key: while some old
-/// transaction is open a key leads to every version since, and there is one per batch.
-/// `l` locks it if it is free or ours; a locked one is somebody's at work, and so is
-/// one that has changed since the statement began (another `xmin`): what else is read
-/// here would be older than it, the failure record above all.
-/// `c` is the cursor after the acknowledgement. `m` are the records of attempts
-/// beyond it, `f` is that of the next message if it failed: while there is one, or
-/// after a claim that died (`claimed > processed`), one message is claimed, and
-/// charged as it is (`g`) unless its record says that it is done. `n` are the rows;
-/// none before the next attempt is due, none from a later one that failed on, none of
-/// a paused queue, none if `$8` is 0, which only acknowledges, and no suspect that
-/// `$11` refuses. `u` writes.
-///
-/// `outermost` is false if `u` wrote inside a savepoint: its row then has another
-/// transaction id than the transaction.
-///
-/// The planner guesses a tenth of the partition for a LIMIT it cannot see and
-/// would read all bodies: the literal limit and the LATERAL with OFFSET keep it to
-/// looking rows up by key, whatever the statistics say.
-macro_rules! claim {
-    ($lock:literal) => {
-        concat!(
-            "\
-    WITH e AS MATERIALIZED ( \
-        SELECT ctid AS place, xmin AS version FROM outbox_cursor \
-        WHERE ctid = $12::text::tid AND partition_id = $1 AND consumer = $2 \
-    ), r AS MATERIALIZED ( \
-        SELECT place, version FROM e UNION ALL \
-        SELECT ctid, xmin FROM outbox_cursor \
-        WHERE partition_id = $1 AND consumer = $2 AND NOT EXISTS (SELECT FROM e) \
-    ), l AS MATERIALIZED ( \
-        SELECT processed_seq, claimed_seq, lease_epoch, \
-            (lease_owner = $3 AND lease_epoch = $4) IS TRUE AS held, \
-            CASE WHEN $9 THEN set_config('synchronous_commit', 'off', true) END \
-        FROM outbox_cursor \
-        WHERE ctid = (SELECT place FROM r) AND xmin = (SELECT version FROM r) \
-            AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR lease_owner = $3) \
-        ",
-            $lock,
-            " \
-    ), c AS MATERIALIZED ( \
-        SELECT held, lease_epoch, \
-            CASE WHEN held THEN $5 ELSE processed_seq END AS processed, \
-            CASE WHEN held THEN $6 ELSE claimed_seq END AS claimed \
-        FROM l \
-    ), m AS MATERIALIZED ( \
-        SELECT a.seq, a.attempts, a.not_before FROM outbox_attempt a \
-        WHERE a.partition_id = $1 AND a.consumer = $2 AND a.seq > (SELECT processed FROM c) \
-    ), f AS MATERIALIZED ( \
-        SELECT a.not_before > clock_timestamp() AS waiting, \
-            (extract(epoch FROM a.not_before - clock_timestamp()) * 1000000)::bigint AS due_in \
-        FROM c JOIN m AS a ON a.seq = c.processed + 1 AND a.attempts > 0 \
-    ), n AS MATERIALIZED ( \
-        SELECT o.seq, o.id FROM ( \
-        SELECT o.seq, o.id FROM outbox_outgoing o \
-        WHERE EXISTS (SELECT FROM c) AND NOT EXISTS (SELECT FROM f WHERE waiting) \
-            AND NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1 & -64::bigint AND paused) \
-            AND NOT EXISTS (SELECT FROM c WHERE c.claimed > c.processed \
-                AND ($11 = 2 OR ($11 = 1 AND EXISTS (SELECT FROM f)))) \
-            AND o.partition_id = $1 AND o.seq > (SELECT processed FROM c) \
-            AND o.seq < (SELECT COALESCE(min(m.seq), 9223372036854775807) FROM m, c \
-                WHERE m.attempts > 0 AND m.seq > c.processed + 1) \
-        ORDER BY o.seq LIMIT 10000 \
-        ) AS o ORDER BY o.seq \
-        LIMIT (SELECT CASE WHEN $8 > 0 AND (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
-            THEN 1 ELSE $8 END FROM c) \
-    ), u AS ( \
-        UPDATE outbox_cursor SET \
-            processed_seq = c.processed, \
-            claimed_seq = GREATEST(c.claimed, c.processed, k.last), \
-            lease_epoch = c.lease_epoch + CASE WHEN k.last IS NULL THEN 0 ELSE 1 END, \
-            lease_owner = CASE WHEN k.last IS NULL THEN NULL ELSE $3 END, \
-            lease_until = CASE WHEN k.last IS NULL THEN NULL \
-                ELSE clock_timestamp() + $7 * interval '1 microsecond' END \
-        FROM c, (SELECT max(seq) AS last FROM n) AS k \
-        WHERE ctid = (SELECT place FROM r) AND (c.held OR k.last IS NOT NULL) \
-        RETURNING outbox_cursor.lease_epoch, outbox_cursor.ctid AS place, \
-            outbox_cursor.xmin = pg_current_xact_id()::xid AS outermost \
-    ), g AS ( \
-        INSERT INTO outbox_attempt AS a (partition_id, consumer, seq, attempts, not_before) \
-        SELECT $1, $2, n.seq, 1, clock_timestamp() FROM n, c \
-        WHERE (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
-            AND NOT EXISTS (SELECT FROM m WHERE m.seq = n.seq AND m.attempts = 0) \
-        ON CONFLICT (partition_id, consumer, seq) \
-            DO UPDATE SET attempts = LEAST(a.attempts, 2147483646) + 1 \
-        RETURNING attempts \
-    ), d AS ( \
-        DELETE FROM outbox_attempt \
-        WHERE $10 AND EXISTS (SELECT FROM c WHERE held) \
-            AND partition_id = $1 AND consumer = $2 AND seq <= $5 \
-    ) \
-    SELECT c.held, c.claimed > c.processed, c.claimed, (SELECT due_in FROM f), \
-        (SELECT lease_epoch FROM u), (SELECT attempts FROM g), \
-        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
-        (SELECT outermost FROM u), n.seq IN (SELECT m.seq FROM m WHERE m.attempts = 0), \
-        COALESCE((SELECT place FROM u), (SELECT place FROM r))::text \
-    FROM c LEFT JOIN n ON true LEFT JOIN LATERAL ( \
-        SELECT event_type, key, payload, headers, target, \
-            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
-        FROM outbox_body WHERE id = n.id OFFSET 0 \
-    ) AS b ON true \
-    ORDER BY n.seq"
-        )
-    };
-}
-
-/// A first claim, which leaves a locked cursor to who has it.
-const CLAIM: &str = claim!("FOR NO KEY UPDATE SKIP LOCKED");
-/// One that acknowledges too, which waits. A claim of somebody else that began before
-/// ours locks the cursor before it finds that it is not free, and lets go at once:
-/// taking that for a lost lease would deliver again what is done.
-const ACK_AND_CLAIM: &str = claim!("FOR NO KEY UPDATE");
-
-pub(crate) async fn claim<C: ConnectionTrait>(
-    conn: &C,
-    request: &ClaimRequest<'_>,
-) -> Result<Claimed, DbErr> {
-    let ack = request.ack.as_ref();
-    let values = [
-        request.partition_id.into(),
-        request.consumer.into(),
-        request.owner.into(),
-        ack.map_or(-1, |ack| ack.epoch).into(),
-        ack.map_or(0, |ack| ack.processed).into(),
-        ack.map_or(0, |ack| ack.claimed).into(),
-        request.lease_micros().into(),
-        i64::from(request.limit).into(),
-        request.asynchronous.into(),
-        ack.is_some_and(|ack| ack.forget_attempts).into(),
-        (request.refuse as i64).into(),
-        request.place.into(),
-    ];
-    let sql = if ack.is_some() { ACK_AND_CLAIM } else { CLAIM };
-    let rows = query(conn, sql, values).await?;
-    let Some(first) = rows.first() else {
-        return Ok(Claimed::busy());
-    };
-    let mut claimed = Claimed {
-        free: true,
-        acked: first.try_get_by_index(0)?,
-        recovering: first
-            .try_get_by_index::<bool>(1)?
-            .then(|| first.try_get_by_index(2))
-            .transpose()?,
-        due_in: first.try_get_by_index(3)?,
-        epoch: first.try_get_by_index::<Option<i64>>(4)?.unwrap_or(-1),
-        charged: first.try_get_by_index(5)?,
-        outermost: first.try_get_by_index::<Option<bool>>(14)?.unwrap_or(true),
-        place: first.try_get_by_index(16)?,
-        rows: Vec::with_capacity(rows.len()),
-    };
-    for row in &rows {
-        if let Some(seq) = row.try_get_by_index::<Option<i64>>(6)? {
-            let done = row.try_get_by_index(15)?;
-            let row = RawRow::read(row, seq, 7)?;
-            claimed.rows.push(RawRow { done, ..row });
-        }
-    }
-    Ok(claimed)
-}
-
 /// For each partition what every consumer has passed, from where the last pass
 /// stopped: starting at the oldest row would walk over every row deleted while
 /// some old transaction was open. It ends at the first row that is to be retained.
@@ -338,7 +172,7 @@ pub(crate) async fn vacuum<C: ConnectionTrait>(
         .collect()
 }
 
-async fn query<C, V>(conn: &C, sql: &str, values: V) -> Result<Vec<QueryResult>, DbErr>
+pub(super) async fn query<C, V>(conn: &C, sql: &str, values: V) -> Result<Vec<QueryResult>, DbErr>
 where
     C: ConnectionTrait,
     V: IntoIterator<Item = Value>,

@@ -15,6 +15,7 @@ use crate::registry::{Mode, events};
 use crate::stage::guard::Stop;
 use crate::stage::processor::Consumer;
 use crate::stage::route::{Route, Routes};
+use crate::store::claims::Claims;
 use crate::store::kept::Kept;
 use crate::store::registration::{self, NewConsumer};
 use crate::tuning::backoff;
@@ -134,6 +135,7 @@ impl OutboxBuilder {
         let solitude = Arc::new(Semaphore::new(1));
         let progress = Arc::default();
         let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
+        let claims = Claims::new(&kept, &owner, self.asynchronous, &statements);
         let mut queues: Vec<QueueRuntime> = Vec::new();
         let known: Vec<(String, String)> = known_types(&self.consumers);
         log_queues(&self.consumers);
@@ -176,6 +178,7 @@ impl OutboxBuilder {
             let consumer = Consumer {
                 db: self.db.clone(),
                 kept: kept.clone(),
+                claims: claims.clone(),
                 queue: spec.queue.name().into(),
                 queue_id: spec.queue.id(),
                 name: spec.name,

@@ -27,7 +27,7 @@ const EAGER: Duration = Duration::from_millis(4);
 /// Then it looks again after 1, 2, 4 ... ms, this often.
 const HOT_LOOKS: u32 = 9;
 
-/// After a pass that found something it rests twice as long as that took, within
+/// After a pass that found something it rests three times as long as that took, within
 /// these: the busier the server, the more each pass is for.
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 const MOST_PAUSE: Duration = Duration::from_millis(5);
@@ -158,7 +158,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
         if done.taken >= limit as usize {
             shared.pause(pace.next()).await;
         } else if looks < HOT_LOOKS {
-            let least = (began.elapsed() * 2).clamp(LEAST_PAUSE, MOST_PAUSE);
+            let least = (began.elapsed() * 3).clamp(LEAST_PAUSE, MOST_PAUSE);
             look_again(&shared, runtime, looks, least, &done).await;
         } else {
             looks = 0;

@@ -10,7 +10,8 @@ use crate::dead_letters::Hook;
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::registry::Mode;
 use crate::state::States;
-use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Refuse};
+use crate::store::claims::{Claims, QuickClaim};
+use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
 use crate::store::kept::Kept;
 use crate::store::registration::registered_types;
 use crate::tuning::{LeaseConfig, Pace, RetryPolicy, WorkerTuning};
@@ -38,6 +39,8 @@ pub(super) const SOLITUDE_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Consumer {
     pub(crate) db: DatabaseConnection,
     pub(crate) kept: Arc<Kept>,
+    /// Puts claims of many partitions together, where the engine can.
+    pub(crate) claims: Option<Arc<Claims>>,
     pub(crate) queue: Arc<str>,
     pub(crate) queue_id: i64,
     pub(crate) name: String,
@@ -112,7 +115,7 @@ pub(crate) struct PartitionState {
     /// Done in memory, not yet known to be in the database.
     pub(crate) unsaved: Option<Ack>,
     /// Where the cursor was last, for engines that find it sooner by that.
-    pub(crate) place: Option<String>,
+    pub(crate) place: Option<Place>,
     /// Failed batches in a row.
     failures: u32,
     /// Whether the next message must be alone among those suspected of killing
@@ -369,7 +372,6 @@ async fn claim(
     limit: u32,
     refuse: Refuse,
 ) -> Result<(Claimed, LeaseClock), DbErr> {
-    let _permit = consumer.statements.acquire().await;
     let clock = LeaseClock::start(consumer.lease);
     let saving = state.unsaved.is_some();
     let request = ClaimRequest {
@@ -379,10 +381,18 @@ async fn claim(
         lease: consumer.lease.duration,
         limit,
         ack: state.unsaved.take(),
-        place: state.place.as_deref(),
+        place: state.place.as_ref(),
         refuse,
         asynchronous: consumer.asynchronous,
     };
+    if let Some(claims) = &consumer.claims
+        && let Some(quick) = QuickClaim::of(&request)
+        && let Some(claimed) = claims.claim(quick).await
+    {
+        return Ok((claimed, clock));
+    }
+    let _permit = consumer.statements.acquire().await;
+    let clock = LeaseClock::start(consumer.lease);
     match cursor::claim(&*consumer.kept, &request).await {
         Ok(claimed) => {
             if saving && !claimed.acked {

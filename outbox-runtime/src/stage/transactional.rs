@@ -17,7 +17,7 @@ use super::processor::{Claim, Consumer, Next, PartitionState, Worked};
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
 use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
 use crate::handler::{HandlerResult, Progress};
-use crate::store::cursor::{self, ClaimRequest, Claimed};
+use crate::store::cursor::{self, ClaimRequest, Claimed, Place};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use std::ops::Range;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub(crate) async fn work(
     };
     loop {
         let chunk = done..(done + size).min(total);
-        let chain = (chunk == (0..total)).then_some((next, state.place.as_deref()));
+        let chain = (chunk == (0..total)).then_some((next, state.place.as_ref()));
         let ran = match run(consumer, &claim, chunk.clone(), chain).await {
             Ok(ran) => ran,
             Err(error) => {
@@ -142,7 +142,7 @@ async fn run(
     consumer: &Consumer,
     claim: &Claim,
     chunk: Range<usize>,
-    chain: Option<(u32, Option<&str>)>,
+    chain: Option<(u32, Option<&Place>)>,
 ) -> Result<Ran, DbErr> {
     let dialect = Dialect::of(&consumer.db)?;
     let options = handler_transaction_options(dialect);
@@ -273,7 +273,7 @@ async fn commit_and_claim(
     consumer: &Consumer,
     claim: &Claim,
     limit: u32,
-    place: Option<&str>,
+    place: Option<&Place>,
     tx: DatabaseTransaction,
 ) -> Result<Ran, DbErr> {
     let clock = LeaseClock::start(consumer.lease);

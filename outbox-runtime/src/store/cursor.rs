@@ -34,7 +34,7 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) limit: u32,
     pub(crate) ack: Option<Ack>,
     /// Where the cursor was last, for engines that find it sooner by that.
-    pub(crate) place: Option<&'a str>,
+    pub(crate) place: Option<&'a Place>,
     /// Suspects of a process's death to leave alone.
     pub(crate) refuse: Refuse,
     /// Whether the commit may be asynchronous: never with a user's writes.
@@ -45,6 +45,17 @@ impl ClaimRequest<'_> {
     pub(crate) fn lease_micros(&self) -> i64 {
         micros(self.lease)
     }
+}
+
+/// A cursor as PostgreSQL had it last, after a claim that found nothing unusual. As long
+/// as it is still that version, nothing of it has changed.
+pub(crate) struct Place {
+    pub(crate) ctid: String,
+    /// The transaction that wrote it.
+    pub(crate) version: String,
+    pub(crate) processed: i64,
+    /// The epoch of our lease, if it is ours.
+    pub(crate) lease: Option<i64>,
 }
 
 /// Which messages are not claimed, nor charged, although they are next.
@@ -80,7 +91,7 @@ pub(crate) struct Claimed {
     /// tells: inside a savepoint that somebody left open it could be undone.
     pub(crate) outermost: bool,
     /// Where the cursor is now, for the next claim.
-    pub(crate) place: Option<String>,
+    pub(crate) place: Option<Place>,
     /// The messages; none if there is nothing to do.
     pub(crate) rows: Vec<RawRow>,
 }
