@@ -4,7 +4,8 @@
 //! Only with the feature `sabotage`, and even then nothing happens before
 //! [`commit`] is called. Each defect is one function, called at one place.
 
-use crate::stage::processor::{Claim, Consumer};
+use crate::stage::consumer::Consumer;
+use crate::stage::processor::Claim;
 use crate::store::cursor::{self, ClaimRequest};
 use crate::store::sql::{execute, query};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};

@@ -69,6 +69,9 @@ pub(crate) struct Words {
     pub(crate) unsequenced: &'static str,
     /// That it has some where the sequencer no longer looks.
     pub(crate) below_mark: &'static str,
+    /// Before a query: notes that processes of consumers were seen, by arrays of their
+    /// queues, names and types. Empty if that takes a statement of its own.
+    pub(crate) with_seen: &'static str,
 }
 
 /// Writes by lists of primary keys, given as JSON; the text is the same for any

@@ -20,6 +20,7 @@ pub(super) const WORDS: Words = Words {
         AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
     // There is no mark.
     below_mark: "1 = 0",
+    with_seen: "",
 };
 
 /// Joined in this order and by this index, whatever the statistics say: a scan

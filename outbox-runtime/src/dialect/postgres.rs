@@ -27,6 +27,9 @@ pub(super) const WORDS: Words = Words {
         WHERE (i.queue_id, i.id) >= (q.id, 0) AND (i.queue_id, i.id) <= (q.id, q.low_id) \
             AND CASE WHEN i.partition_id >= q.id THEN i.partition_id < q.id + q.partitions END \
         ORDER BY i.queue_id, i.id LIMIT 1) IS NOT NULL",
+    with_seen: "WITH s AS (UPDATE outbox_consumer c SET seen_at = clock_timestamp() \
+        FROM unnest(?::bigint[], ?::text[], ?::text[]) AS m (queue_id, name, event_types) \
+        WHERE c.queue_id = m.queue_id AND c.name = m.name AND c.event_types = m.event_types) ",
 };
 
 /// The protocol carries a gigabyte; memory on both sides should not have to.

@@ -239,7 +239,10 @@ pub(crate) async fn claim_together<C: ConnectionTrait>(
 ) -> Result<Vec<Option<Claimed>>, DbErr> {
     let numbers = |of: fn(&QuickClaim) -> i64| -> Vec<i64> { requests.iter().map(of).collect() };
     let texts = |of: fn(&QuickClaim) -> &str| -> Vec<String> {
-        requests.iter().map(|request| of(request).to_owned()).collect()
+        requests
+            .iter()
+            .map(|request| of(request).to_owned())
+            .collect()
     };
     let acks: Vec<bool> = requests.iter().map(|request| request.acks).collect();
     let values = [

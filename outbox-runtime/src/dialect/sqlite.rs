@@ -21,6 +21,7 @@ pub(super) const WORDS: Words = Words {
         AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
     // There is no mark.
     below_mark: "1 = 0",
+    with_seen: "",
 };
 
 pub(crate) const BY_KEYS: ByKeys = ByKeys {

@@ -2,7 +2,8 @@
 
 use crate::dialect::{ErrorClass, classify};
 use crate::stage::concurrent::{self, Signals};
-use crate::stage::processor::{Consumer, Next, PartitionState, turn};
+use crate::stage::consumer::Consumer;
+use crate::stage::processor::{Next, PartitionState, turn};
 use crate::stage::wakes::Wakes;
 use crate::tuning::backoff;
 use futures_util::FutureExt;

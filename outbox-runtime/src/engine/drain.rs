@@ -4,11 +4,12 @@
 use super::builder::OutboxBuilder;
 use super::dispatch::Dispatcher;
 use super::problem::StartError;
-use super::supervisor::{Shared, say_seen};
+use super::supervisor::{Shared, present};
 use crate::stage::concurrent::{self, Signals};
 use crate::stage::processor::{Next, PartitionState, turn};
 use crate::state::States;
 use crate::store::race::Races;
+use crate::store::registration::seen;
 use crate::store::sequencing::{Places, sequence};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::sync::Arc;
@@ -47,7 +48,9 @@ impl Passes {
     /// Numbers and hands over everything that is due, also what handlers enqueue
     /// meanwhile. What was done is in the database when it returns.
     pub(crate) async fn run(&self) -> Result<(), DbErr> {
-        say_seen(&self.shared).await?;
+        for present in &present(&self.shared) {
+            seen(&self.shared.db, present).await?;
+        }
         self.sequence_all().await?;
         for _ in 0..ROUNDS {
             for dispatcher in self.shared.queues.iter().flat_map(|q| &q.dispatchers) {

@@ -3,10 +3,11 @@
 use super::dispatch::Dispatcher;
 use crate::dialect::{ErrorClass, classify};
 use crate::queue::Queue;
+use crate::stage::consumer::Consumer;
 use crate::stage::guard::Stop;
 use crate::store::kept::Kept;
 use crate::store::reconcile::{Waiting, waiting};
-use crate::store::registration::seen;
+use crate::store::registration::Present;
 use crate::store::sequencing::{Places, Sequenced, sequence};
 use crate::store::{cleanup, cursor};
 use crate::tuning::{OutboxProfile, Pace, WorkerTuning, backoff};
@@ -32,8 +33,7 @@ const HOT_LOOKS: u32 = 9;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 const MOST_PAUSE: Duration = Duration::from_millis(5);
 
-/// Acknowledged messages are deleted together with those of so long, or of longer where
-/// that takes long: while an old transaction is open, nothing is won by it.
+/// Acknowledged messages are deleted together with those of so long.
 const VACUUM_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a process says that it is there.
@@ -197,15 +197,13 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
     let ids: Vec<i64> = shared.queues.iter().map(|q| q.queue.id()).collect();
     let (mut failures, mut seen_at, mut thorough_at) = (0, None::<Instant>, None::<Instant>);
     while !shared.stopping() {
-        if seen_at.is_none_or(|at| at.elapsed() > SAY_SEEN_EVERY) {
-            let pass = say_seen(&shared);
-            shared
-                .pass("the reconciler", tuning, &mut failures, pass)
-                .await;
-            seen_at = Some(Instant::now());
-        }
-        let thorough = thorough_at.is_none_or(|at: Instant| at.elapsed() > THOROUGH_EVERY);
-        let pass = waiting(&shared.db, &ids, &shared.owner, thorough);
+        let due = |at: Option<Instant>, every| at.is_none_or(|at| at.elapsed() > every);
+        let thorough = due(thorough_at, THOROUGH_EVERY);
+        let present = match due(seen_at, SAY_SEEN_EVERY) {
+            true => present(&shared),
+            false => Vec::new(),
+        };
+        let pass = waiting(&shared.db, &ids, &shared.owner, thorough, &present);
         let Some(found) = shared
             .pass("the reconciler", tuning, &mut failures, pass)
             .await
@@ -215,6 +213,9 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
         if thorough {
             thorough_at = Some(Instant::now());
         }
+        if !present.is_empty() {
+            seen_at = Some(Instant::now());
+        }
         for runtime in &shared.queues {
             reconcile(runtime, &found);
         }
@@ -223,14 +224,12 @@ pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
     }
 }
 
-/// Says for each consumer that a process is there that handles all its types.
-pub(super) async fn say_seen(shared: &Shared) -> Result<(), DbErr> {
-    for dispatcher in shared.queues.iter().flat_map(|queue| &queue.dispatchers) {
-        let consumer = &dispatcher.consumer;
-        let types = consumer.registered_types();
-        seen(&shared.db, consumer.queue_id, &consumer.name, &types).await?;
-    }
-    Ok(())
+/// The consumers of this process, with all their types.
+pub(super) fn present(shared: &Shared) -> Vec<Present> {
+    let dispatchers = shared.queues.iter().flat_map(|queue| &queue.dispatchers);
+    let consumers = dispatchers.map(|dispatcher| &dispatcher.consumer);
+    let present = |c: &Consumer| Present::new(c.queue_id, &c.name, &c.registered_types());
+    consumers.map(present).collect()
 }
 
 fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
@@ -292,7 +291,12 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         let Some(done) = shared.pass("vacuum", tuning, &mut failures, pass).await else {
             continue;
         };
-        let took = began.elapsed();
+        // Few rows that take long: an old transaction is open, and nothing is won by haste.
+        let few = done.iter().map(|d| d.rows).sum::<i64>() < i64::from(tuning.batch_size);
+        let rest = match few {
+            true => VACUUM_PAUSE.max(began.elapsed() * 10),
+            false => VACUUM_PAUSE,
+        };
         for partition in &done {
             from.insert(partition.partition_id, partition.upto);
         }
@@ -302,7 +306,7 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         }
         pace = Pace::new(tuning);
         tokio::select! {
-            () = shared.progress.notified() => shared.pause(VACUUM_PAUSE.max(took * 20)).await,
+            () = shared.progress.notified() => shared.pause(rest).await,
             () = shared.pause(tuning.idle_interval) => {}
         }
     }

@@ -1,7 +1,8 @@
 //! At least once: handlers run outside any transaction, under the lease.
 
+use super::consumer::Consumer;
 use super::guard::{self, Ended, Running};
-use super::processor::{Claim, Consumer, PartitionState, Worked};
+use super::processor::{Claim, PartitionState, Worked};
 use super::settlement::{settle_failure, settle_stopped};
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::DbErr;

@@ -2,6 +2,7 @@
 //! retries belong to the engine.
 
 pub(crate) mod concurrent;
+pub(crate) mod consumer;
 pub(crate) mod guard;
 mod lanes;
 pub(crate) mod leased;

@@ -5,8 +5,9 @@
 //! is a queue with several kinds of events. A type that other versions of this
 //! consumer handle, or that nobody here knows, is not ours to skip.
 
+use super::consumer::Consumer;
 use super::guard::LeaseClock;
-use super::processor::{Claim, Consumer};
+use super::processor::Claim;
 use crate::handler::OutboxMessage;
 use crate::store::cursor::Claimed;
 use crate::store::registration::{StoredConsumer, stored_consumer};

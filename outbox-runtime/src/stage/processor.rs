@@ -1,26 +1,17 @@
 //! One partition of one consumer: claim, hand over to the mode, go on.
 
-use super::guard::{LeaseClock, Stop};
+use super::consumer::Consumer;
+use super::guard::LeaseClock;
 use super::opening::{Opened, open};
-use super::route::Routes;
 use super::settlement::{bury_exhausted, exhausted, settle_failure, settle_stopped};
 use super::wakes::Wakes;
 use super::{leased, transactional};
-use crate::dead_letters::Hook;
 use crate::handler::{HandlerResult, OutboxMessage};
-use crate::registry::Mode;
-use crate::state::States;
-use crate::store::claims::{Claims, QuickClaim};
+use crate::store::claims::QuickClaim;
 use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
-use crate::store::kept::Kept;
-use crate::store::registration::registered_types;
-use crate::tuning::{LeaseConfig, Pace, RetryPolicy, WorkerTuning};
-use sea_orm::{DatabaseConnection, DbErr};
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::tuning::Pace;
+use sea_orm::DbErr;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 
 /// While others may be waiting for its permit, a partition has so many batches, or
 /// begins none after so long, before it goes to the end of the line.
@@ -34,79 +25,6 @@ pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a suspect waits before it asks again whether it may go on alone.
 pub(super) const SOLITUDE_PAUSE: Duration = Duration::from_millis(20);
-
-/// A consumer of a queue in this process.
-pub(crate) struct Consumer {
-    pub(crate) db: DatabaseConnection,
-    pub(crate) kept: Arc<Kept>,
-    /// Puts claims of many partitions together, where the engine can.
-    pub(crate) claims: Option<Arc<Claims>>,
-    pub(crate) queue: Arc<str>,
-    pub(crate) queue_id: i64,
-    pub(crate) name: String,
-    pub(crate) owner: Arc<str>,
-    pub(crate) mode: Mode,
-    pub(crate) routes: Arc<Routes>,
-    /// How many keys of a partition at a time.
-    pub(crate) concurrency: u32,
-    /// How many messages ahead of the cursor are known, if many keys run at a time.
-    pub(crate) window: u32,
-    /// The event types it handles; `None` for all.
-    pub(crate) event_types: Option<BTreeSet<String>>,
-    /// The event types of its queue that this binary knows.
-    pub(crate) known_types: BTreeSet<String>,
-    pub(crate) states: States,
-    pub(crate) tuning: WorkerTuning,
-    pub(crate) lease: LeaseConfig,
-    /// For messages that nobody here handles.
-    pub(crate) retry: RetryPolicy,
-    pub(crate) on_dead_letter: Hook,
-    pub(crate) asynchronous: bool,
-    pub(crate) stop: Stop,
-    pub(crate) paused: Arc<AtomicBool>,
-    /// Bounds the connections our own short statements use in this process.
-    pub(crate) statements: Arc<Semaphore>,
-    /// Bounds the handlers of its queue and mode that run at once; a turn has one.
-    pub(crate) permits: Arc<Semaphore>,
-    /// Held for a message that is suspected of killing the process, so that no
-    /// other suspect is charged for it.
-    pub(crate) solitude: Arc<Semaphore>,
-}
-
-impl Consumer {
-    pub(crate) fn handles(&self, event_type: &str) -> bool {
-        self.routes.get(event_type).is_some()
-    }
-
-    pub(crate) fn handles_all(&self, event_types: &BTreeSet<String>) -> bool {
-        let types = self.event_types.as_ref();
-        types.is_none_or(|types| types.is_superset(event_types))
-    }
-
-    /// Its types as they are registered.
-    pub(crate) fn registered_types(&self) -> BTreeSet<String> {
-        registered_types(self.event_types.as_ref())
-    }
-
-    pub(crate) fn is_transactional(&self) -> bool {
-        self.mode == Mode::Transactional
-    }
-
-    /// How often and when a message of this type is tried again.
-    pub(crate) fn retry(&self, event_type: &str) -> RetryPolicy {
-        let route = self.routes.get(event_type);
-        route.map_or(self.retry, |route| route.retry)
-    }
-
-    /// Whether all permits are taken: somebody may be waiting for one.
-    fn is_crowded(&self) -> bool {
-        self.permits.available_permits() == 0
-    }
-
-    pub(crate) fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::Acquire)
-    }
-}
 
 /// What is remembered of a partition between turns.
 pub(crate) struct PartitionState {
@@ -212,23 +130,6 @@ pub(crate) enum Worked {
     Chained(Claimed, LeaseClock),
     /// Settled; the lease is given back.
     Settled(Next),
-}
-
-impl Consumer {
-    /// What may be claimed beside other suspects. Two messages whose claims died
-    /// would both be charged for what one of them does: from the second time on they
-    /// go one at a time in a process, or from the first if there is no second.
-    pub(crate) fn refuse(&self) -> Refuse {
-        match self.routes.fewest_attempts() {
-            1 => Refuse::Suspect,
-            _ => Refuse::ChargedSuspect,
-        }
-    }
-
-    /// Whether a suspect that was charged so often must be the only one.
-    pub(crate) fn needs_solitude(&self, attempts: i32) -> bool {
-        attempts > 1 || self.routes.fewest_attempts() == 1
-    }
 }
 
 /// Works on a partition for one turn. Without `wakes` nothing is waited for.

@@ -1,7 +1,8 @@
 //! Writing down how a claim ended that did not end well.
 
+use super::consumer::Consumer;
 use super::guard::LeaseClock;
-use super::processor::{Claim, Consumer, Next, Worked};
+use super::processor::{Claim, Next, Worked};
 use crate::dead_letters::DeadLetterNotice;
 use crate::dialect::{ErrorClass, classify};
 use crate::handler::{HandlerResult, OutboxMessage};

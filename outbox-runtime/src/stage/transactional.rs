@@ -12,8 +12,9 @@
 //! of later messages along when it is rolled back: if there is one at the end, all
 //! is rolled back and each message has a transaction of its own.
 
+use super::consumer::Consumer;
 use super::guard::{self, Ended, LeaseClock, Running};
-use super::processor::{Claim, Consumer, Next, PartitionState, Worked};
+use super::processor::{Claim, Next, PartitionState, Worked};
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
 use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
 use crate::handler::{HandlerResult, Progress};

@@ -41,9 +41,7 @@ impl QuickClaim {
         let place = request.place?;
         let processed = match (&request.ack, place.lease) {
             (Some(ack), Some(lease))
-                if ack.epoch == lease
-                    && ack.claimed == ack.processed
-                    && !ack.forget_attempts =>
+                if ack.epoch == lease && ack.claimed == ack.processed && !ack.forget_attempts =>
             {
                 ack.processed
             }

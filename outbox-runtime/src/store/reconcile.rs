@@ -1,6 +1,8 @@
 //! One question for everything a lost wake-up could have left behind.
 
+use super::registration::{Present, seen};
 use super::sql::{list, query};
+use crate::dialect::Dialect;
 use sea_orm::{DatabaseConnection, DbErr};
 
 /// Work that waits, and whether its queue is paused.
@@ -21,13 +23,28 @@ pub(crate) enum Waiting {
 /// lease and something to do: a message that failed holds up no more than its key where
 /// many keys run at a time. Whoever has several keys at a time keeps the lease, and is
 /// told of what others numbered meanwhile. A thorough look also finds rows that are not
-/// expected to exist, and may walk over many that are deleted.
+/// expected to exist, and may walk over many that are deleted. Says on the way which
+/// consumers a process is there for, if any are given.
 pub(crate) async fn waiting(
     db: &DatabaseConnection,
     queue_ids: &[i64],
     owner: &str,
     thorough: bool,
+    present: &[Present],
 ) -> Result<Vec<Waiting>, DbErr> {
+    let with_seen = Dialect::of(db)?.words().with_seen;
+    let (with_seen, mut values) = if present.is_empty() || with_seen.is_empty() {
+        for present in present {
+            seen(db, present).await?;
+        }
+        ("", Vec::new())
+    } else {
+        let ids: Vec<i64> = present.iter().map(|p| p.queue_id).collect();
+        let names: Vec<String> = present.iter().map(|p| p.name.clone()).collect();
+        let types: Vec<String> = present.iter().map(|p| p.types().to_owned()).collect();
+        (with_seen, vec![ids.into(), names.into(), types.into()])
+    };
+    values.push(owner.into());
     let queues = list(queue_ids.iter().copied());
     let below = match thorough {
         true => format!(
@@ -39,7 +56,7 @@ pub(crate) async fn waiting(
     let rows = query(
         db,
         &format!(
-            "{below}SELECT 0, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND q.paused \
+            "{with_seen}{below}SELECT 0, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND q.paused \
              UNION ALL \
              SELECT 1, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND {{unsequenced}} \
              UNION ALL \
@@ -53,7 +70,7 @@ pub(crate) async fn waiting(
                 AND (a.not_before IS NULL OR a.not_before <= {{now}} \
                     OR p.sequence > c.processed_seq + 1)"
         ),
-        [owner.into()],
+        values,
     )
     .await?;
     rows.iter()

@@ -199,19 +199,40 @@ pub(crate) async fn stored_consumer(
     })
 }
 
+/// A consumer that a process is there for, which handles these of its types.
+pub(crate) struct Present {
+    pub(crate) queue_id: i64,
+    pub(crate) name: String,
+    types: String,
+}
+
+impl Present {
+    pub(crate) fn new(queue_id: i64, name: &str, event_types: &BTreeSet<String>) -> Self {
+        Self {
+            queue_id,
+            name: name.to_owned(),
+            types: types_text(event_types),
+        }
+    }
+
+    /// As the database keeps them.
+    pub(crate) fn types(&self) -> &str {
+        &self.types
+    }
+}
+
 /// Says that a process is there that handles every type of a consumer. A process
 /// that knows fewer types than were registered meanwhile changes nothing.
-pub(crate) async fn seen(
-    db: &DatabaseConnection,
-    queue_id: i64,
-    name: &str,
-    event_types: &BTreeSet<String>,
-) -> Result<(), DbErr> {
+pub(crate) async fn seen(db: &DatabaseConnection, present: &Present) -> Result<(), DbErr> {
     execute(
         db,
         "UPDATE outbox_consumer SET seen_at = {now} \
          WHERE queue_id = ? AND name = ? AND event_types = ?",
-        [queue_id.into(), name.into(), types_text(event_types).into()],
+        [
+            present.queue_id.into(),
+            (&*present.name).into(),
+            present.types().into(),
+        ],
     )
     .await?;
     Ok(())

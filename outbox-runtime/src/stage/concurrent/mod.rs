@@ -14,9 +14,10 @@ mod ending;
 mod reading;
 mod starting;
 
+use super::consumer::Consumer;
 use super::guard::{Ended, LeaseClock, Stop};
 use super::lanes::Lanes;
-use super::processor::{Consumer, Next};
+use super::processor::Next;
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::store::settlement::{Burial, Failure};
 use crate::store::window::{self, Acquired, Held};

@@ -1,0 +1,105 @@
+//! A consumer of a queue in this process: what its partitions have in common.
+
+use super::guard::Stop;
+use super::route::Routes;
+use crate::dead_letters::Hook;
+use crate::registry::Mode;
+use crate::state::States;
+use crate::store::claims::Claims;
+use crate::store::cursor::Refuse;
+use crate::store::kept::Kept;
+use crate::store::registration::registered_types;
+use crate::tuning::{LeaseConfig, RetryPolicy, WorkerTuning};
+use sea_orm::DatabaseConnection;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Semaphore;
+
+/// A consumer of a queue in this process.
+pub(crate) struct Consumer {
+    pub(crate) db: DatabaseConnection,
+    pub(crate) kept: Arc<Kept>,
+    /// Puts claims of many partitions together, where the engine can.
+    pub(crate) claims: Option<Arc<Claims>>,
+    pub(crate) queue: Arc<str>,
+    pub(crate) queue_id: i64,
+    pub(crate) name: String,
+    pub(crate) owner: Arc<str>,
+    pub(crate) mode: Mode,
+    pub(crate) routes: Arc<Routes>,
+    /// How many keys of a partition at a time.
+    pub(crate) concurrency: u32,
+    /// How many messages ahead of the cursor are known, if many keys run at a time.
+    pub(crate) window: u32,
+    /// The event types it handles; `None` for all.
+    pub(crate) event_types: Option<BTreeSet<String>>,
+    /// The event types of its queue that this binary knows.
+    pub(crate) known_types: BTreeSet<String>,
+    pub(crate) states: States,
+    pub(crate) tuning: WorkerTuning,
+    pub(crate) lease: LeaseConfig,
+    /// For messages that nobody here handles.
+    pub(crate) retry: RetryPolicy,
+    pub(crate) on_dead_letter: Hook,
+    pub(crate) asynchronous: bool,
+    pub(crate) stop: Stop,
+    pub(crate) paused: Arc<AtomicBool>,
+    /// Bounds the connections our own short statements use in this process.
+    pub(crate) statements: Arc<Semaphore>,
+    /// Bounds the handlers of its queue and mode that run at once; a turn has one.
+    pub(crate) permits: Arc<Semaphore>,
+    /// Held for a message that is suspected of killing the process, so that no
+    /// other suspect is charged for it.
+    pub(crate) solitude: Arc<Semaphore>,
+}
+
+impl Consumer {
+    pub(crate) fn handles(&self, event_type: &str) -> bool {
+        self.routes.get(event_type).is_some()
+    }
+
+    pub(crate) fn handles_all(&self, event_types: &BTreeSet<String>) -> bool {
+        let types = self.event_types.as_ref();
+        types.is_none_or(|types| types.is_superset(event_types))
+    }
+
+    /// Its types as they are registered.
+    pub(crate) fn registered_types(&self) -> BTreeSet<String> {
+        registered_types(self.event_types.as_ref())
+    }
+
+    pub(crate) fn is_transactional(&self) -> bool {
+        self.mode == Mode::Transactional
+    }
+
+    /// How often and when a message of this type is tried again.
+    pub(crate) fn retry(&self, event_type: &str) -> RetryPolicy {
+        let route = self.routes.get(event_type);
+        route.map_or(self.retry, |route| route.retry)
+    }
+
+    /// Whether all permits are taken: somebody may be waiting for one.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.permits.available_permits() == 0
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    /// What may be claimed beside other suspects. Two messages whose claims died
+    /// would both be charged for what one of them does: from the second time on they
+    /// go one at a time in a process, or from the first if there is no second.
+    pub(crate) fn refuse(&self) -> Refuse {
+        match self.routes.fewest_attempts() {
+            1 => Refuse::Suspect,
+            _ => Refuse::ChargedSuspect,
+        }
+    }
+
+    /// Whether a suspect that was charged so often must be the only one.
+    pub(crate) fn needs_solitude(&self, attempts: i32) -> bool {
+        attempts > 1 || self.routes.fewest_attempts() == 1
+    }
+}
