@@ -43,6 +43,7 @@ pub fn all(quick: bool) -> Vec<Case> {
     enqueue(&mut cases, quick);
     drain(&mut cases, quick);
     latency(&mut cases, quick);
+    whole(&mut cases, quick);
     idle(&mut cases);
     together(&mut cases, quick);
     other_engines(&mut cases, quick);
@@ -162,6 +163,19 @@ fn latency(cases: &mut Vec<Case>, quick: bool) {
     for (program, how) in PEERS {
         let words = format!("{words} {}", profile(how));
         cases.push(case("C here", title, program, how, &words));
+    }
+}
+
+/// What a message costs from its enqueueing to its deletion.
+fn whole(cases: &mut Vec<Case>, quick: bool) {
+    let count = if quick { 20_000 } else { 100_000 };
+    let title = "enqueued, worked off and deleted: what that writes";
+    for (program, how) in [("outbox", "")].iter().chain(PEERS) {
+        if quick && ["hexeract", "awa"].contains(program) {
+            continue;
+        }
+        let words = format!("whole count={count} per_transaction=100 {}", profile(how));
+        cases.push(case("D whole", title, program, how, &words));
     }
 }
 

@@ -191,12 +191,8 @@ fn summary(results: &[Value]) -> String {
         "B 4 transactional: x best peer",
         transactional.zip(best).map(|(a, b)| a / b),
     );
-    let wal = |result: &Value| {
-        let sum =
-            result["cost"]["wal_bytes"].as_f64()? + result["filling"]["wal_bytes"].as_f64()?;
-        Some(sum / messages(result))
-    };
-    let wals = pick("B 4", &|name| name == "outbox", &wal).zip(pick("B 4", &modkit, &wal));
+    let wal = |result: &Value| Some(result["cost"]["wal_bytes"].as_f64()? / messages(result));
+    let wals = pick("D whole", &ours, &wal).zip(least("D whole", &modkit, &wal));
     add("D WAL: of cf-modkit-db", wals.map(|(a, b)| a / b));
     let idle = |result: &Value| result["statements_per_second"].as_f64();
     add("D idle: statements/s", pick("D idle", &ours, &idle));

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What to run. Every field has a default; not every workload looks at every one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
-    /// `enqueue`, `fill`, `drain`, `latency`, `together` or `idle`; `produce` and `serve`
+    /// `enqueue`, `fill`, `drain`, `whole`, `latency`, `together` or `idle`; `produce` and `serve`
     /// are what other processes of a run do.
     pub workload: String,
     /// Where the database is.

@@ -29,6 +29,7 @@ pub async fn run<C: Contestant>() -> Result<(), Error> {
             return Ok(());
         }
         "together" => together(&contestant, &settings).await?,
+        "whole" => whole(&contestant, &settings).await?,
         "idle" => idle(&contestant, &settings).await?,
         other => return Err(format!("`{other}` is no workload").into()),
     };
@@ -160,6 +161,15 @@ async fn drain<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Resul
         "complete": sink.arrived() == settings.count,
         "seen": sink.seen(),
     }))
+}
+
+/// The whole life of messages, for the server's statistics to show what that costs:
+/// enqueued, worked off, deleted.
+async fn whole<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<Value, Error> {
+    fill(contestant, settings).await?;
+    let found = drain(contestant, settings).await?;
+    contestant.clean_up(settings).await?;
+    Ok(json!({ "complete": found["complete"], "seen": found["seen"] }))
 }
 
 /// Commit to handler, at a steady rate on an otherwise idle system.

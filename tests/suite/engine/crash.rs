@@ -6,6 +6,7 @@ use super::*;
 use outbox_runtime::{Outbox, OutboxProfile};
 use outbox_tests::{Engine, PrivateServer, run_at};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// In a transaction: on a bare connection a crash may leave a body without a message.
 async fn send(db: &TestDb, key: &str, n: usize) -> Result<(), sea_orm::DbErr> {
@@ -15,23 +16,21 @@ async fn send(db: &TestDb, key: &str, n: usize) -> Result<(), sea_orm::DbErr> {
 }
 
 /// Commits messages until `stop`, some of them across a crash. Returns those
-/// whose commit was confirmed.
-async fn produce(db: &TestDb, stop: &tokio::sync::Notify) -> BTreeSet<String> {
+/// whose commit was confirmed. It is not dropped: a `begin` that is leaves its connection
+/// in a transaction, which would later read what was true then.
+async fn produce(db: &TestDb, stop: &AtomicBool) -> BTreeSet<String> {
     let mut confirmed = BTreeSet::new();
-    let producing = async {
-        for n in 0.. {
-            let key = format!("key{}", n % 8);
-            if send(db, &key, n).await.is_ok() {
-                confirmed.insert(format!("{key}:{n}"));
-            } else {
-                // What became of it is unknown; the next one may work again.
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+    for n in 0.. {
+        if stop.load(Ordering::Acquire) {
+            break;
         }
-    };
-    tokio::select! {
-        () = producing => {}
-        () = stop.notified() => {}
+        let key = format!("key{}", n % 8);
+        if send(db, &key, n).await.is_ok() {
+            confirmed.insert(format!("{key}:{n}"));
+        } else {
+            // What became of it is unknown; the next one may work again.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
     confirmed
 }
@@ -78,7 +77,7 @@ async fn case(db: &TestDb, server: &PrivateServer) {
         .start()
         .await
         .unwrap();
-    let stop = tokio::sync::Notify::new();
+    let stop = AtomicBool::new(false);
     let crashing = async {
         for _ in 0..2 {
             let before = seen.count();
@@ -87,7 +86,7 @@ async fn case(db: &TestDb, server: &PrivateServer) {
         }
         let before = seen.count();
         seen.reaches(before + 200).await;
-        stop.notify_one();
+        stop.store(true, Ordering::Release);
     };
     let (confirmed, ()) = tokio::join!(produce(db, &stop), crashing);
     drained(db).await;
