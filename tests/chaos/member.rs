@@ -82,9 +82,6 @@ impl Orders {
 /// Told when the process is to end.
 pub(crate) type Ending = watch::Receiver<bool>;
 
-/// The last thing a member says.
-pub(crate) const CLOSING: &str = "everything is done, the pool is closed";
-
 pub(crate) async fn run(orders: Orders) -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
@@ -112,7 +109,7 @@ pub(crate) async fn run(orders: Orders) -> Result<(), Box<dyn std::error::Error>
     tokio::try_join!(producing, working)?;
     // Waits for every connection: one that was lost keeps the process from ending, which
     // the run finds.
-    eprintln!("{CLOSING}");
+    eprintln!("everything is done, the pool is closed");
     db.close().await?;
     Ok(())
 }

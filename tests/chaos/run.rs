@@ -2,7 +2,7 @@
 
 use crate::checker::{Verdict, judge};
 use crate::crew::{Crew, FakeClock, Member};
-use crate::member::{CLOSING, Orders, Role};
+use crate::member::{Orders, Role};
 use crate::nemesis::{Ground, Schedule, rage};
 use crate::options::Options;
 use crate::proxy::Proxy;
@@ -155,29 +155,9 @@ impl Scene {
         let mut left = aftermath::drain(db, still).await;
         left.extend(aftermath::open_transactions(db).await);
         stuck.extend(crew.dismiss(Role::Worker, PATIENCE).await);
-        stuck.retain(|name| !self.only_waits_for_the_driver(name));
         left.extend(stuck.iter().map(|name| format!("{name} does not end")));
         left.extend(aftermath::leases_and_connections(db).await);
         left
-    }
-
-    /// On MySQL a statement that is dropped while the server prepares it takes its
-    /// connection along, and sqlx's pool waits for that for ever. Members' own statements
-    /// end like that too, in handlers that outlive their lease; so one that did all its
-    /// work and only waits for its pool is reported, and no broken promise.
-    fn only_waits_for_the_driver(&self, name: &str) -> bool {
-        let log = std::fs::read_to_string(self.directory.join(format!("{name}.log")));
-        let log = log.unwrap_or_default();
-        let done = log
-            .lines()
-            .rev()
-            .take(5)
-            .any(|line| line.ends_with(CLOSING));
-        let waits = self.engine == Engine::MySql && done;
-        if waits {
-            println!("chaos: the driver lost a connection of {name}");
-        }
-        waits
     }
 
     async fn crew(&self, db: &TestDb) -> Crew {

@@ -179,10 +179,26 @@ impl Session<'_> {
             running = self.tasks.len(),
             "lost the lease; what was done beyond the cursor will be delivered again"
         );
+        self.forget_tasks(until).await;
+        Next::Busy
+    }
+
+    /// The database was slow, and then kept the lease for us all the same: what runs ends
+    /// as if it was lost, but nobody else has to wait until it is over.
+    pub(super) async fn leave(
+        &mut self,
+        until: Instant,
+        signals: Signals<'_>,
+    ) -> Result<Next, DbErr> {
+        self.forget_tasks(until).await;
+        self.save(true, signals).await?;
+        Ok(Next::Busy)
+    }
+
+    async fn forget_tasks(&mut self, until: Instant) {
         self.stop.stopping.cancel();
         let ending = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout_at(until.into(), ending).await;
         self.tasks.shutdown().await;
-        Next::Busy
     }
 }

@@ -26,6 +26,7 @@ use sea_orm::DbErr;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// How long progress may be unwritten while other things go on.
 const SAVE_AFTER: Duration = Duration::from_millis(100);
@@ -82,6 +83,8 @@ struct Session<'a> {
     tasks: JoinSet<Finished>,
     /// Cancelled when the lease is lost.
     stop: Stop,
+    /// Cancelled a little later, when what still runs is dropped.
+    lost: CancellationToken,
     /// Up to here messages run alone and charged: a claim of them died.
     suspects: i64,
     /// Up to here the cursor says that messages are claimed.
@@ -153,6 +156,7 @@ impl<'a> Session<'a> {
             lanes: Lanes::new(held.processed),
             tasks: JoinSet::new(),
             stop,
+            lost: CancellationToken::new(),
             suspects: held.claimed,
             claimed: held.claimed,
             notes: Notes::default(),
@@ -176,9 +180,9 @@ impl<'a> Session<'a> {
     async fn run(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
         let consumer = self.consumer;
         loop {
-            let over = self.clock.cancel_at();
-            if self.broken || Instant::now() >= over {
-                return Ok(self.lose(self.clock.drop_at()).await);
+            let drop_at = self.clock.drop_at();
+            if self.broken || self.is_late() {
+                return Ok(self.lose(drop_at).await);
             }
             let asked = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
             let leave = signals.leave && !self.wants_more();
@@ -187,13 +191,13 @@ impl<'a> Session<'a> {
                 return self.close(signals).await;
             }
             if self.retry_at.is_none_or(|at| at <= Instant::now()) {
-                // A statement that hangs keeps nobody at work for longer than the lease.
-                let bookkeeping = self.bookkeep(closing, signals);
-                match tokio::time::timeout_at(over.into(), bookkeeping).await {
-                    Ok(Ok(true)) => self.errors = 0,
-                    Ok(Ok(false)) => return Ok(self.lose(Instant::now()).await),
-                    Ok(Err(error)) => self.trouble(&error),
-                    Err(_) => return Ok(self.lose(self.clock.drop_at()).await),
+                let (kept, late) = self.bookkeep_in_time(closing, signals).await;
+                match kept {
+                    Ok(false) => return Ok(self.lose(Instant::now()).await),
+                    Ok(true) if late => return self.leave(drop_at, signals).await,
+                    Err(_) if late => return Ok(self.lose(drop_at).await),
+                    Ok(true) => self.errors = 0,
+                    Err(error) => self.trouble(&error),
                 }
             }
             if !closing && self.lanes.all_done() && !self.more && self.tasks.is_empty() {
@@ -203,9 +207,37 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Whether the lease is so nearly over that nobody may be at work any more.
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.clock.cancel_at()
+    }
+
     /// Whether nothing runs and nothing could.
     fn is_idle(&mut self) -> bool {
         self.tasks.is_empty() && self.lanes.next_ready(Instant::now()).is_none()
+    }
+
+    /// Also says whether it took longer than the lease: a statement that hangs keeps nobody
+    /// at work for longer than that. The statement itself comes to its end: on MySQL one
+    /// that is dropped while the server prepares it takes its connection along for good.
+    async fn bookkeep_in_time(
+        &mut self,
+        closing: bool,
+        signals: Signals<'_>,
+    ) -> (Result<bool, DbErr>, bool) {
+        let (stopping, lost) = (self.stop.stopping.clone(), self.lost.clone());
+        let clock = self.clock;
+        let work = self.bookkeep(closing, signals);
+        tokio::pin!(work);
+        if let Ok(kept) = tokio::time::timeout_at(clock.cancel_at().into(), &mut work).await {
+            return (kept, false);
+        }
+        stopping.cancel();
+        if let Ok(kept) = tokio::time::timeout_at(clock.drop_at().into(), &mut work).await {
+            return (kept, true);
+        }
+        lost.cancel();
+        (work.await, true)
     }
 
     /// What is to be written and read now. False if the lease was lost.
@@ -213,6 +245,10 @@ impl<'a> Session<'a> {
         self.retry_at = None;
         if !closing && self.wants_more() {
             self.fetch().await?;
+            if self.is_late() {
+                // What was read is not claimed any more.
+                return Ok(true);
+            }
         }
         if self.must_save() && !self.save(false, signals).await? {
             return Ok(false);

@@ -1,6 +1,6 @@
 //! Which of the known messages run.
 
-use super::super::guard::{self, LeaseClock, Running};
+use super::super::guard::{self, Ended, LeaseClock, Running};
 use super::super::processor::SOLITUDE_PAUSE;
 use super::super::settlement::exhausted_reason;
 use super::{Finished, Session, Signals};
@@ -44,6 +44,10 @@ impl Session<'_> {
                 if !self.charge(seq, signals).await? {
                     return Ok(false);
                 }
+            }
+            // Statements before this one may have taken long.
+            if self.is_late() {
+                break;
             }
             self.start(seq);
         }
@@ -118,7 +122,7 @@ impl Session<'_> {
         let message = item.message.with_attempts(failed.unsigned_abs());
         self.lanes.start(seq);
         let (routes, states) = (consumer.routes.clone(), consumer.states.clone());
-        let (stop, lease) = (self.stop.clone(), consumer.lease);
+        let (stop, lost, lease) = (self.stop.clone(), self.lost.clone(), consumer.lease);
         let permit = self.spare.take();
         self.tasks.spawn(async move {
             let _permit = permit;
@@ -131,10 +135,11 @@ impl Session<'_> {
                     .walk(None, &messages, &mut progress, running, clock)
                     .await
             };
-            let ended = guard::run(&stop, clock, &states, call, guard::nothing).await;
+            let ended = guard::run(&stop, clock, &states, call, guard::nothing);
+            let ended = lost.run_until_cancelled(ended).await;
             Finished {
                 seq,
-                ended,
+                ended: ended.unwrap_or(Ended::LeaseOver),
                 rejected: progress.take_rejected().pop().map(|(_, reason)| reason),
             }
         });

@@ -97,6 +97,22 @@ on_every_engine! {
         lock.rollback().await.expect("rollback");
         running.stop_within(Duration::ZERO).await;
     }
+
+    /// The statement that hung is done in the end, and with it the lease begins anew.
+    async fn a_lease_that_is_kept_too_late_is_given_back(db: &TestDb) {
+        commit_keys(db, 1, 1).await;
+        let gated = Gated::new(Manners::Ignore);
+        let running = log(db, 4).lease(LEASE).leased(gated.clone()).start().await.unwrap();
+        gated.entered(1).await;
+        let lock = lock_cursor(db).await;
+        gated.open();
+        eventually("the end of the lease", async || lease_is_over(db).await).await;
+        lock.rollback().await.expect("rollback");
+        let free = "SELECT COUNT(*) FROM outbox_cursor \
+                    WHERE processed_seq = 1 AND lease_owner IS NULL AND lease_until IS NULL";
+        eventually("a free cursor", async || db.number(free).await == 1).await;
+        running.stop().await;
+    }
 }
 
 /// Numbers that a server forgot in a crash may be given to others: what was read under
