@@ -166,10 +166,10 @@ fn latency(cases: &mut Vec<Case>, quick: bool) {
     }
 }
 
-/// What a message costs from its enqueueing to its deletion.
+/// What a message costs from its enqueueing to its end.
 fn whole(cases: &mut Vec<Case>, quick: bool) {
     let count = if quick { 20_000 } else { 100_000 };
-    let title = "enqueued, worked off and deleted: what that writes";
+    let title = "from enqueue to the end, what that writes";
     for (program, how) in [("outbox", "")].iter().chain(PEERS) {
         if quick && ["hexeract", "awa"].contains(program) {
             continue;

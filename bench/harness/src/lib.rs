@@ -38,11 +38,6 @@ pub trait Contestant: Sized + Send + Sync + 'static {
     /// How many messages are not yet settled for good: enqueued, and not handled,
     /// acknowledged and, if that is its way, removed.
     async fn unsettled(&self) -> Result<u64, Error>;
-
-    /// Deletes what was worked off, where the workers do that long after.
-    async fn clean_up(&self, _: &Settings) -> Result<(), Error> {
-        Ok(())
-    }
 }
 
 /// Running workers.
@@ -58,8 +53,7 @@ impl Worker {
         Self(Box::new(|| Box::pin(stop())))
     }
 
-    /// Stops them.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         (self.0)().await;
     }
 }

@@ -80,6 +80,8 @@ struct Ours {
     partitions: u32,
     /// Begins transactions that wake the workers after their commit.
     waking: OnceLock<Outbox>,
+    /// Tells other processes of what is enqueued in one that only produces.
+    _notifier: Option<OutboxHandle>,
 }
 
 impl Ours {
@@ -124,10 +126,18 @@ impl Contestant for Ours {
         outbox::migrate(&db).await?;
         db.execute_unprepared("CREATE TABLE IF NOT EXISTS bench_business (id bigint)")
             .await?;
+        let notifier = match settings.workload == "produce" && settings.notify {
+            true => {
+                let builder = Outbox::builder(db.clone()).without_discovery();
+                Some(builder.notify().start().await?)
+            }
+            false => None,
+        };
         Ok(Self {
             db,
             partitions: settings.partitions,
             waking: OnceLock::new(),
+            _notifier: notifier,
         })
     }
 

@@ -25,8 +25,10 @@ use tokio::sync::{Notify, Semaphore};
 /// commit comes after the signal: a look is one statement that writes nothing.
 const EAGER: Duration = Duration::from_millis(4);
 
-/// Then it looks again after 1, 2, 4 ... ms, this often.
-const HOT_LOOKS: u32 = 9;
+/// Then it looks again every millisecond, as long as commits usually take, and then
+/// after 2, 4, 8 ... ms, so often in all.
+const STEADY_LOOKS: u32 = 6;
+const HOT_LOOKS: u32 = 14;
 
 /// After a pass that found something it rests three times as long as that took, within
 /// these: the busier the server, the more each pass is for.
@@ -170,8 +172,8 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
     }
 }
 
-/// A short pause that a signal ends, but not before `least`: signals come with every
-/// message, passes are for many.
+/// A short pause. After a pass that found something, or that somebody else makes, it is
+/// `least`: signals come with every message, passes are for many. Else a signal ends it.
 async fn look_again(
     shared: &Shared,
     runtime: &QueueRuntime,
@@ -179,15 +181,15 @@ async fn look_again(
     least: Duration,
     done: &Sequenced,
 ) {
-    tokio::time::sleep(least).await;
-    if looks <= 1 && !done.locked {
-        return;
+    if done.taken > 0 || done.locked {
+        tokio::time::sleep(least).await;
     }
-    let longest = LEAST_PAUSE * 2_u32.pow(looks.saturating_sub(1));
-    let longest = longest.saturating_sub(least);
-    tokio::select! {
-        () = runtime.signal.marked() => {}
-        () = shared.pause(longest) => {}
+    if done.taken == 0 {
+        let doublings = looks.saturating_sub(STEADY_LOOKS);
+        tokio::select! {
+            () = runtime.signal.marked() => {}
+            () = shared.pause(LEAST_PAUSE * 2_u32.pow(doublings)) => {}
+        }
     }
 }
 

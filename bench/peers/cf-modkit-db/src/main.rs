@@ -23,7 +23,6 @@ use sea_orm::{
     DbErr, Statement,
 };
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 const QUEUE: &str = "bench";
@@ -182,27 +181,6 @@ impl Contestant for Modkit {
         let row = plain.query_one(Statement::from_string(DbBackend::Postgres, sql));
         let count: i64 = row.await?.ok_or("no row")?.try_get_by_index(0)?;
         Ok(count.unsigned_abs())
-    }
-
-    /// Started again, its vacuum sweeps what was processed.
-    async fn clean_up(&self, settings: &Settings) -> Result<(), Error> {
-        let worker = self.work(settings, Arc::new(Sink::default())).await?;
-        let plain = self.plain.get_or_try_init(|| plain(&self.url)).await?;
-        let sql = "SELECT COUNT(*) FROM modkit_outbox_body";
-        let began = Instant::now();
-        loop {
-            let row = plain.query_one(Statement::from_string(DbBackend::Postgres, sql));
-            let left: i64 = row.await?.ok_or("no row")?.try_get_by_index(0)?;
-            if left == 0 {
-                break;
-            }
-            if began.elapsed() > Duration::from_secs(60) {
-                return Err(format!("{left} rows are not cleaned up after a minute").into());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        worker.stop().await;
-        Ok(())
     }
 }
 
