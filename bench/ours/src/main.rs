@@ -178,8 +178,9 @@ impl Contestant for Ours {
     }
 
     async fn unsettled(&self) -> Result<u64, Error> {
-        let sql =
-            "SELECT (SELECT COUNT(*) FROM outbox_incoming) + (SELECT COUNT(*) FROM outbox_body)";
+        // Whether there is any: counting them all would take the time of the workers.
+        let sql = "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM outbox_incoming LIMIT 1) AS i) \
+            + (SELECT COUNT(*) FROM (SELECT 1 FROM outbox_body LIMIT 1) AS b)";
         let backend = self.db.get_database_backend();
         let row = self
             .db

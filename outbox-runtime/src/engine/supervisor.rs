@@ -37,6 +37,8 @@ const MOST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Acknowledged messages are deleted together with those of so long.
 const VACUUM_PAUSE: Duration = Duration::from_millis(100);
+const SHORT_VACUUM_PAUSE: Duration = Duration::from_millis(10);
+const LONG_VACUUM_PAUSE: Duration = Duration::from_millis(500);
 
 /// How often a process says that it is there.
 const SAY_SEEN_EVERY: Duration = Duration::from_secs(15);
@@ -293,11 +295,12 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         let Some(done) = shared.pass("vacuum", tuning, &mut failures, pass).await else {
             continue;
         };
-        // Few rows that take long: an old transaction is open, and nothing is won by haste.
-        let few = done.iter().map(|d| d.rows).sum::<i64>() < i64::from(tuning.batch_size);
-        let rest = match few {
-            true => VACUUM_PAUSE.max(began.elapsed() * 10),
-            false => VACUUM_PAUSE,
+        // Many rows: more will come. Few that take long: an old transaction is open, and
+        // nothing is won by haste.
+        let many = done.iter().map(|d| d.rows).sum::<i64>() >= i64::from(tuning.batch_size);
+        let rest = match many {
+            true => SHORT_VACUUM_PAUSE,
+            false => (began.elapsed() * 4).clamp(VACUUM_PAUSE, LONG_VACUUM_PAUSE),
         };
         for partition in &done {
             from.insert(partition.partition_id, partition.upto);
