@@ -181,21 +181,23 @@ pub(crate) async fn claim<C: ConnectionTrait>(
     Ok(claimed)
 }
 
-/// The same for many cursors at once, in the usual case: each is the version that we wrote
-/// (`$4`) and is where we left it (`$3`), so nobody has claimed it since and what we know
-/// of it is so; no message of it failed, and its queue is not paused. Others are not
-/// answered, and are asked for by [`claim`].
+/// The same for many cursors at once, in the usual case: each is where we left it (`$3`)
+/// and is the version that we wrote (`$4`), so nobody has claimed it since and what is
+/// read here is no older; no message of it failed, and its queue is not paused. Others are
+/// not answered, and are asked for by [`claim`].
 ///
-/// `b` are those to which this applies. `n` are their next messages, `u` writes,
-/// unless there is neither something to acknowledge (`$6`) nor to claim.
+/// `b` are those to which this applies. `n` are their next messages. `u` acknowledges if
+/// there is an epoch (`$6`), and writes nothing if there is neither that nor a message.
+/// That the lease is ours or free is asked in so many words: a server that
+/// crashed may give the number of a lost transaction (`$4`) to another one.
 const CLAIM_TOGETHER: &str = "\
     WITH b AS MATERIALIZED ( \
         SELECT a.partition_id, a.consumer, a.place::tid AS place, a.version::xid AS version, \
-            a.processed, a.acks, a.most, a.lease, a.number, \
+            a.processed, a.epoch, a.most, a.lease, a.number, \
             CASE WHEN $10 THEN set_config('synchronous_commit', 'off', true) END \
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bool[], \
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], \
             $7::bigint[], $8::bigint[]) WITH ORDINALITY \
-            AS a (partition_id, consumer, place, version, processed, acks, most, lease, number) \
+            AS a (partition_id, consumer, place, version, processed, epoch, most, lease, number) \
         WHERE NOT EXISTS (SELECT FROM outbox_attempt t \
                 WHERE t.partition_id = a.partition_id AND t.consumer = a.consumer) \
             AND NOT EXISTS (SELECT FROM outbox_queue q \
@@ -218,7 +220,12 @@ const CLAIM_TOGETHER: &str = "\
                 ELSE clock_timestamp() + m.lease * interval '1 microsecond' END \
         FROM (SELECT b.*, (SELECT max(n.seq) FROM n WHERE n.number = b.number) AS last FROM b) AS m \
         WHERE c.ctid = m.place AND c.xmin = m.version AND c.partition_id = m.partition_id \
-            AND c.consumer = m.consumer AND (m.acks OR m.last IS NOT NULL) \
+            AND c.consumer = m.consumer AND CASE WHEN m.epoch >= 0 \
+                THEN c.lease_owner = $9 AND c.lease_epoch = m.epoch \
+                ELSE m.last IS NOT NULL AND c.processed_seq = m.processed \
+                    AND c.claimed_seq <= c.processed_seq AND (c.lease_until IS NULL \
+                        OR c.lease_until <= clock_timestamp() OR c.lease_owner = $9) \
+                END \
         RETURNING m.number, c.lease_epoch, c.ctid, c.xmin, c.processed_seq \
     ) \
     SELECT u.number, u.lease_epoch, u.ctid::text, u.xmin::text, u.processed_seq, \
@@ -244,14 +251,13 @@ pub(crate) async fn claim_together<C: ConnectionTrait>(
             .map(|request| of(request).to_owned())
             .collect()
     };
-    let acks: Vec<bool> = requests.iter().map(|request| request.acks).collect();
     let values = [
         numbers(|request| request.partition_id).into(),
         texts(|request| &request.consumer).into(),
         texts(|request| &request.ctid).into(),
         texts(|request| &request.version).into(),
         numbers(|request| request.processed).into(),
-        acks.into(),
+        numbers(|request| request.epoch.unwrap_or(-1)).into(),
         numbers(|request| request.limit.into()).into(),
         numbers(|request| request.lease_micros).into(),
         owner.into(),
@@ -269,7 +275,7 @@ pub(crate) async fn claim_together<C: ConnectionTrait>(
         if claim.is_none() {
             *claim = Some(Claimed {
                 free: true,
-                acked: request.acks,
+                acked: request.epoch.is_some(),
                 epoch,
                 place: Some(Place {
                     ctid: row.try_get_by_index(2)?,

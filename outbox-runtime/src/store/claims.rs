@@ -29,8 +29,8 @@ pub(crate) struct QuickClaim {
     pub(crate) version: String,
     /// Everything up to here is done.
     pub(crate) processed: i64,
-    /// Whether the database does not know that yet.
-    pub(crate) acks: bool,
+    /// The claim that this acknowledges, if any.
+    pub(crate) epoch: Option<i64>,
     pub(crate) limit: u32,
     pub(crate) lease_micros: i64,
 }
@@ -54,7 +54,7 @@ impl QuickClaim {
             ctid: place.ctid.clone(),
             version: place.version.clone(),
             processed,
-            acks: request.ack.is_some(),
+            epoch: place.lease,
             limit: request.limit,
             lease_micros: request.lease_micros(),
         })

@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox_runtime::{Outbox, OutboxProfile};
-use outbox_tests::{on_every_engine, on_every_server};
+use outbox_tests::{Engine, on_every_engine, on_every_server, run};
 use sea_orm::TransactionTrait;
 
 /// Waits until vacuum was at work after this call, in an outbox that serves the
@@ -87,5 +87,33 @@ on_every_server! {
         eventually("the older one's end", async || bodies_of(db, "step").await < 2).await;
         drained(db).await;
         running.stop().await;
+    }
+}
+
+/// Where a cursor moves and its records go in two statements, a process may die in between.
+#[test]
+fn records_of_attempts_behind_the_cursor_are_deleted() {
+    for engine in [Engine::MySql, Engine::Sqlite] {
+        run(engine, true, |db| {
+            Box::pin(async move {
+                let seen = Seen::default();
+                let queue = eager_orders(db.connection());
+                let running = queue.leased(seen.clone()).start().await.unwrap();
+                commit(db.connection(), "k", 0).await;
+                seen.reaches(1).await;
+                drained(db).await;
+                let partition_id = QUEUE.id() | i64::from(QUEUE.partition_of_key(b"k"));
+                let place = format!("{partition_id}, 'default', 1, 1, {}", db.from_now(0));
+                db.execute(&format!(
+                    "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
+                     VALUES ({place})"
+                ))
+                .await;
+                commit(db.connection(), "k", 1).await;
+                seen.reaches(2).await;
+                drained(db).await;
+                running.stop().await;
+            })
+        });
     }
 }
