@@ -29,10 +29,9 @@ impl QueueSignal {
         self.notify.notify_one();
     }
 
-    /// Says that there is something where the sequencer does not look.
-    pub(crate) fn mark_thorough(&self) {
+    /// Lets the next pass look also where it does not expect anything.
+    pub(crate) fn look_everywhere(&self) {
         self.thorough.store(true, Ordering::Release);
-        self.mark();
     }
 
     /// Whether to look everywhere, once.

@@ -143,7 +143,7 @@ pub(crate) async fn insert_bodies<C: ConnectionTrait>(
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     match Dialect::of(conn)? {
-        Dialect::Postgres => postgres::insert_bodies(conn, rows).await,
+        Dialect::Postgres => Err(postgres::too_large()),
         Dialect::MySql => mysql::insert_bodies(conn, rows).await,
         Dialect::Sqlite => sqlite::insert_bodies(conn, rows).await,
     }
@@ -157,9 +157,7 @@ pub(crate) async fn insert_incoming<C: ConnectionTrait>(
     partition_ids: &[i64],
 ) -> Result<(), DbErr> {
     let by_keys = match Dialect::of(conn)? {
-        Dialect::Postgres => {
-            return postgres::insert_incoming(conn, queue_id, ids, partition_ids).await;
-        }
+        Dialect::Postgres => return Err(postgres::too_large()),
         Dialect::MySql => &mysql::BY_KEYS,
         Dialect::Sqlite => &sqlite::BY_KEYS,
     };

@@ -34,8 +34,8 @@ pub(super) const WORDS: Words = Words {
 
 /// The protocol carries a gigabyte; memory on both sides should not have to.
 pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
-    rows: 10_000,
-    bytes: 32 << 20,
+    rows: usize::MAX,
+    bytes: 256 << 20,
 };
 
 /// `x` gives the transaction its id before a body id is drawn, which lets the
@@ -68,20 +68,6 @@ const INSERT_MESSAGES: &str = "\
     INSERT INTO outbox_incoming (queue_id, id, partition_id) \
     SELECT $1, b.id, ($2::bigint[])[row_number() OVER (ORDER BY b.id)] FROM b \
     RETURNING id";
-
-const INSERT_BODIES: &str = "\
-    WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok) \
-    INSERT INTO outbox_body (event_type, key, payload, headers, enqueued_at) \
-    SELECT m.event_type, m.key, m.payload, NULLIF(m.headers, ''), clock_timestamp() \
-    FROM x, unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[]) \
-        WITH ORDINALITY AS m (event_type, key, payload, headers, place) \
-    WHERE x.ok ORDER BY m.place \
-    RETURNING id";
-
-const INSERT_INCOMING: &str = "\
-    INSERT INTO outbox_incoming (queue_id, id, partition_id) \
-    SELECT $1, m.id, m.partition_id \
-    FROM unnest($2::bigint[], $3::bigint[]) AS m (id, partition_id)";
 
 pub(super) async fn insert_message<C: ConnectionTrait>(
     conn: &C,
@@ -116,32 +102,14 @@ pub(super) async fn insert_messages<C: ConnectionTrait>(
     super::returned_ids(&inserted.await?, count)
 }
 
-pub(super) async fn insert_bodies<C: ConnectionTrait>(
-    conn: &C,
-    rows: Vec<NewRow>,
-) -> Result<Vec<i64>, DbErr> {
-    let count = rows.len();
-    let inserted = conn.query_all_raw(statement(INSERT_BODIES, columns(rows)));
-    super::returned_ids(&inserted.await?, count)
-}
-
-pub(super) async fn insert_incoming<C: ConnectionTrait>(
-    conn: &C,
-    queue_id: i64,
-    ids: &[i64],
-    partition_ids: &[i64],
-) -> Result<(), DbErr> {
-    let values = [
-        queue_id.into(),
-        ids.to_vec().into(),
-        partition_ids.to_vec().into(),
-    ];
-    let done = conn.execute_raw(statement(INSERT_INCOMING, values)).await?;
-    if done.rows_affected() == ids.len() as u64 {
-        Ok(())
-    } else {
-        Err(DbErr::RecordNotInserted)
-    }
+/// A list is one statement: were its bodies committed before its incoming rows, as on a
+/// bare connection, the transaction that drew the ids would not be the one whose rows the
+/// sequencer has to wait for.
+pub(super) fn too_large() -> DbErr {
+    let most = CHUNK_LIMIT.bytes >> 20;
+    DbErr::Custom(format!(
+        "a list of more than {most} MiB cannot be enqueued at once: enqueue it in parts"
+    ))
 }
 
 fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {

@@ -1,5 +1,6 @@
 //! PostgreSQL's one-statement forms of sequencing and cleaning up.
 
+use super::error_class::is_division_by_zero;
 use crate::store::cleanup::Vacuumed;
 use crate::store::sequencing::{Places, Sequenced};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
@@ -14,7 +15,8 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 /// rows, and sorts the whole backlog instead of walking the index. `r` are the partitions
 /// that are still where they were last (`$6`); others are found by their key, which leads
 /// over every version since an old transaction began. The division fails the statement if
-/// fewer rows were written than taken.
+/// fewer rows were written than taken: somebody else's pass came between our snapshot and
+/// our lock, and moved partitions; or one is missing, if it happens again and again.
 ///
 /// `w` raises the mark. Who enqueues has a transaction id before it draws a body id. So
 /// whoever drew an id up to the highest that a pass took (`high_id`) has a lower transaction
@@ -73,8 +75,8 @@ const SEQUENCE: &str = "\
                 ELSE low_id END, \
             high_id = CASE WHEN k.below THEN 0 ELSE k.last END, \
             high_xid = k.xid \
-        FROM k WHERE id = $1 AND (k.below OR (k.last >= low_id + 500 \
-            AND (k.proven OR high_id <= low_id OR high_xid > k.xid))) \
+        FROM k WHERE id = $1 AND (k.below OR (k.last >= high_id + 1000 \
+            AND (k.proven OR high_xid > k.xid))) \
     ) \
     SELECT n.partition_id, n.rows, \
         1 / CASE WHEN (SELECT count(*) FROM t) = (SELECT count(*) FROM o) THEN 1 ELSE 0 END, \
@@ -89,7 +91,8 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
     thorough: bool,
     places: &mut Places,
 ) -> Result<Sequenced, DbErr> {
-    let (known, at): (Vec<i64>, Vec<String>) = std::mem::take(places).into_iter().unzip();
+    let known = std::mem::take(&mut places.known);
+    let (known, at): (Vec<i64>, Vec<String>) = known.into_iter().unzip();
     let values = [
         queue_id.into(),
         i64::from(limit).into(),
@@ -98,15 +101,22 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
         known.clone().into(),
         at.clone().into(),
     ];
-    let rows = query(conn, SEQUENCE, values).await?;
-    *places = known.into_iter().zip(at).collect();
+    let rows = match query(conn, SEQUENCE, values).await {
+        Err(error) if is_division_by_zero(&error) && places.races < 5 => {
+            places.races += 1;
+            return Ok(Sequenced::LOCKED);
+        }
+        rows => rows?,
+    };
+    places.known = known.into_iter().zip(at).collect();
+    places.races = 0;
     let mut done = Sequenced::default();
     for row in &rows {
         done.locked = row.try_get_by_index(3)?;
         if let Some(partition_id) = row.try_get_by_index::<Option<i64>>(0)? {
             let taken: i64 = row.try_get_by_index(1)?;
             done.add(partition_id, usize::try_from(taken).unwrap_or(0));
-            places.insert(partition_id, row.try_get_by_index(4)?);
+            places.known.insert(partition_id, row.try_get_by_index(4)?);
         }
     }
     Ok(done)

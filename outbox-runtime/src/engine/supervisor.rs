@@ -135,6 +135,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
     while !shared.stopping() {
         if marks != runtime.signal.marks() {
             (marks, marked_at) = (runtime.signal.marks(), Instant::now());
+            looks = 0;
         }
         let began = Instant::now();
         let thorough = runtime.signal.take_thorough();
@@ -146,7 +147,11 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
             thorough,
             &mut places,
         );
-        let Some(done) = shared.pass(&what, tuning, &mut failures, pass).await else {
+        let done = shared.pass(&what, tuning, &mut failures, pass).await;
+        if thorough && done.as_ref().is_none_or(|done| done.locked) {
+            runtime.signal.look_everywhere();
+        }
+        let Some(done) = done else {
             continue;
         };
         runtime.wake(done.moved);
@@ -233,7 +238,10 @@ pub(super) fn present(shared: &Shared) -> Vec<Present> {
     let dispatchers = shared.queues.iter().flat_map(|queue| &queue.dispatchers);
     let consumers = dispatchers.map(|dispatcher| &dispatcher.consumer);
     let present = |c: &Consumer| Present::new(c.queue_id, &c.name, &c.registered_types());
-    consumers.map(present).collect()
+    let mut present: Vec<Present> = consumers.map(present).collect();
+    // Everybody writes them in the same order.
+    present.sort_by(|a, b| (a.queue_id, &a.name).cmp(&(b.queue_id, &b.name)));
+    present
 }
 
 fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
@@ -246,7 +254,8 @@ fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
             "messages have ids below those already numbered: ids of outbox_body began anew, or \
              a producer draws one before it has a transaction id; they are delivered late"
         );
-        runtime.signal.mark_thorough();
+        runtime.signal.look_everywhere();
+        runtime.signal.mark();
     }
     if found.contains(&Waiting::Unsequenced { queue_id: id }) {
         runtime.signal.mark();

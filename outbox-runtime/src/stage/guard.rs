@@ -53,10 +53,11 @@ pub(crate) struct LeaseClock {
 
 impl LeaseClock {
     pub(crate) fn start(lease: LeaseConfig) -> Self {
-        Self {
-            claimed_at: Instant::now(),
-            lease,
-        }
+        Self::since(Instant::now(), lease)
+    }
+
+    pub(crate) fn since(claimed_at: Instant, lease: LeaseConfig) -> Self {
+        Self { claimed_at, lease }
     }
 
     /// When the handler's token is cancelled.

@@ -273,7 +273,6 @@ async fn claim(
     limit: u32,
     refuse: Refuse,
 ) -> Result<(Claimed, LeaseClock), DbErr> {
-    let clock = LeaseClock::start(consumer.lease);
     let saving = state.unsaved.is_some();
     let request = ClaimRequest {
         partition_id,
@@ -288,9 +287,9 @@ async fn claim(
     };
     if let Some(claims) = &consumer.claims
         && let Some(quick) = QuickClaim::of(&request)
-        && let Some(claimed) = claims.claim(quick).await
+        && let Some((claimed, began)) = claims.claim(quick).await
     {
-        return Ok((claimed, clock));
+        return Ok((claimed, LeaseClock::since(began, consumer.lease)));
     }
     let _permit = consumer.statements.acquire().await;
     let clock = LeaseClock::start(consumer.lease);

@@ -12,7 +12,7 @@ use crate::dialect::{Dialect, claim_together};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 
 /// A statement is for no more messages than this, so that its answer stays small.
@@ -73,10 +73,16 @@ pub(crate) struct Claims {
 
 #[derive(Default)]
 struct Asked {
-    requests: Vec<(QuickClaim, oneshot::Sender<Claimed>)>,
+    requests: Vec<(QuickClaim, oneshot::Sender<Answer>)>,
     /// Whether somebody will see to them.
     attended: bool,
+    /// Whether somebody is about to: more would only wait in the same line.
+    starting: bool,
 }
+
+/// What was claimed, and when the statement began, which is when its leases did at the
+/// earliest.
+type Answer = (Claimed, Instant);
 
 impl Claims {
     /// None for an engine that has no such statement.
@@ -98,7 +104,7 @@ impl Claims {
     }
 
     /// Claims together with whoever asks at the same time.
-    pub(crate) async fn claim(self: &Arc<Self>, request: QuickClaim) -> Option<Claimed> {
+    pub(crate) async fn claim(self: &Arc<Self>, request: QuickClaim) -> Option<Answer> {
         let (tell, mut told) = oneshot::channel();
         self.asked().requests.push((request, tell));
         self.attend(false);
@@ -113,10 +119,11 @@ impl Claims {
     /// Sees to it that somebody sees to what is asked.
     fn attend(self: &Arc<Self>, impatient: bool) {
         let mut asked = self.asked();
-        if asked.requests.is_empty() || (asked.attended && !impatient) {
+        let attended = asked.starting || (asked.attended && !impatient);
+        if asked.requests.is_empty() || attended {
             return;
         }
-        asked.attended = true;
+        (asked.attended, asked.starting) = (true, true);
         tokio::spawn(self.clone().run());
     }
 
@@ -129,6 +136,7 @@ impl Claims {
             if requests.is_empty() {
                 return;
             }
+            let began = Instant::now();
             let claimed = claim_together(&*self.kept, &requests, &self.owner, self.asynchronous);
             let claimed = AssertUnwindSafe(claimed).catch_unwind().await;
             drop(permit);
@@ -137,7 +145,7 @@ impl Claims {
                     for (tell, claimed) in tell.into_iter().zip(claimed) {
                         if let Some(claimed) = claimed {
                             // Who does not listen any more has stopped; its lease runs out.
-                            let _ = tell.send(claimed);
+                            let _ = tell.send((claimed, began));
                         }
                     }
                 }
@@ -147,18 +155,25 @@ impl Claims {
         }
     }
 
-    /// What the next statement is for; nothing ends the task that asks.
-    fn next(&self) -> (Vec<QuickClaim>, Vec<oneshot::Sender<Claimed>>) {
+    /// What the next statement is for; nothing ends the task that asks. In the order of
+    /// the cursors, so that two processes never wait for each other.
+    fn next(&self) -> (Vec<QuickClaim>, Vec<oneshot::Sender<Answer>>) {
         let mut asked = self.asked();
+        // Nobody would work on it.
+        asked.requests.retain(|(_, tell)| !tell.is_closed());
         let mut messages = 0;
-        let fits = asked.requests.iter().position(|(request, _)| {
+        let beyond = asked.requests.iter().position(|(request, _)| {
             messages += request.limit;
             messages > MOST_MESSAGES
         });
-        let count = fits.unwrap_or(asked.requests.len()).max(1);
+        let count = beyond.unwrap_or(asked.requests.len()).max(1);
         let count = count.min(asked.requests.len());
-        asked.attended = count > 0;
-        asked.requests.drain(..count).unzip()
+        (asked.attended, asked.starting) = (count > 0, false);
+        let mut next: Vec<_> = asked.requests.drain(..count).collect();
+        next.sort_by(|(a, _), (b, _)| {
+            (a.partition_id, &a.consumer).cmp(&(b.partition_id, &b.consumer))
+        });
+        next.into_iter().unzip()
     }
 
     fn asked(&self) -> MutexGuard<'_, Asked> {

@@ -37,7 +37,12 @@ impl Sequenced {
 }
 
 /// Where PostgreSQL has a queue's partitions, as of the last pass that went well.
-pub(crate) type Places = BTreeMap<i64, String>;
+#[derive(Default)]
+pub(crate) struct Places {
+    pub(crate) known: BTreeMap<i64, String>,
+    /// Passes in a row that found partitions changed since they began.
+    pub(crate) races: u32,
+}
 
 /// Numbers up to `limit` committed rows of a queue, all its partitions at once. A
 /// thorough pass looks at all rows, also where none should be.

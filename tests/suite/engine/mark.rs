@@ -4,6 +4,7 @@ use super::*;
 use outbox_runtime::OutboxHandle;
 use outbox_tests::{Engine, run};
 use sea_orm::{ConnectionTrait, TransactionTrait};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 async fn low_id(db: &TestDb) -> i64 {
     db.number("SELECT low_id FROM outbox_queue").await
@@ -85,6 +86,42 @@ fn a_savepoint_hides_no_message_from_the_mark() {
             assert!(low_id(db).await < late_id);
             outer.commit().await.unwrap();
             eventually("the late one", async || seen.by_key().contains_key("late")).await;
+            running.stop().await;
+        })
+    });
+}
+
+#[test]
+fn a_long_list_on_a_bare_connection_stays_in_order_while_others_send() {
+    run(Engine::Postgres, true, |db| {
+        Box::pin(async move {
+            let seen = Seen::default();
+            let running = start(db, &seen).await;
+            until_above(db, &seen, 0).await;
+            let (other, stop) = (db.connect().await, Arc::new(AtomicBool::new(false)));
+            let stopped = stop.clone();
+            let sending = tokio::spawn(async move {
+                for n in 0.. {
+                    if stopped.load(Ordering::Acquire) {
+                        return n;
+                    }
+                    commit(&other, "other", n).await;
+                }
+                unreachable!("it is stopped before");
+            });
+            let before = seen.count();
+            commit_many(db, &QUEUE, "list", 0..12_000).await;
+            seen.reaches(before + 12_000).await;
+            stop.store(true, Ordering::Release);
+            let sent = sending.await.unwrap();
+            eventually("everything", async || {
+                let keys = seen.by_key();
+                let count = |key: &str| keys.get(key).map_or(0, Vec::len);
+                (count("list"), count("other")) == (12_000, sent)
+            })
+            .await;
+            assert!(seen.by_key()["list"].is_sorted());
+            assert!(seen.by_key()["other"].is_sorted());
             running.stop().await;
         })
     });
