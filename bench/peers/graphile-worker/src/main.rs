@@ -106,7 +106,7 @@ impl Contestant for Graphile {
         let local = match &*settings.profile {
             "high_throughput" => true,
             "low_latency" => false,
-            _ => settings.workload == "drain",
+            _ => ["drain", "whole"].contains(&&*settings.workload),
         };
         let mut options = options
             .concurrency(16)
