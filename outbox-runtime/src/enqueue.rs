@@ -47,11 +47,12 @@ pub async fn enqueue<C: ConnectionTrait>(
 
 /// Enqueues many messages made by hand, in order; returns their ids in order.
 ///
-/// Every one is checked before any is written. On PostgreSQL this is one
-/// statement for up to 10,000 messages or 32 MiB.
+/// Every one is checked before any is written. On PostgreSQL this is one statement, for at
+/// most 256 MiB.
 ///
 /// # Errors
-/// As for [`enqueue`]; [`EnqueueError::index`] says which message was at fault.
+/// As for [`enqueue`]; [`EnqueueError::index`] says which message was at fault. On PostgreSQL
+/// a list of more than 256 MiB is refused, before anything is written.
 pub async fn enqueue_batch<C, I>(
     conn: &C,
     queue: &Queue,

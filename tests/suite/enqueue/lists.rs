@@ -158,3 +158,20 @@ fn ids_that_turn_out_wrong_enqueue_nothing() {
         })
     });
 }
+
+#[test]
+fn on_postgres_a_list_that_is_too_large_for_one_statement_is_refused() {
+    run(Engine::Postgres, true, |db| {
+        Box::pin(async move {
+            const QUEUE: Queue = Queue::of("large", Partitions::of(1));
+            let message = |_| NewMessage::new("large", 0, vec![1; 64 * 1024]);
+            let error = enqueue_batch(db.connection(), &QUEUE, (0..4_200).map(message))
+                .await
+                .unwrap_err();
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let told = format!("{error}: {}", cause.unwrap_or_default());
+            assert!(told.contains("enqueue it in parts"), "{told}");
+            assert_eq!((bodies(db).await, incoming(db).await), (0, 0));
+        })
+    });
+}
