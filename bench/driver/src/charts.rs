@@ -5,65 +5,87 @@ use plotters::prelude::*;
 use serde_json::Value;
 use std::path::Path;
 
-/// Draws throughput, latency and the curve under an old transaction.
-pub fn draw(all: &Value, out: &Path) -> Result<(), Error> {
+type Bars = Vec<(String, f64)>;
+
+/// Draws throughput, latency, growth and the curve under an old transaction; returns the
+/// names of the charts, of which there are as many as something was measured for.
+pub fn draw(all: &Value, out: &Path) -> Result<Vec<String>, Error> {
     let results = all["results"].as_array().cloned().unwrap_or_default();
-    let of = |id: &str, pointer: &str| -> Vec<(String, f64)> {
+    let of = |id: &str, values: &[(&str, &str)]| -> Bars {
         let rows = results.iter().filter(|row| row["id"] == id);
-        rows.filter_map(|row| {
-            let value = row["result"].pointer(pointer)?.as_f64()?;
-            Some((row["name"].as_str()?.to_owned(), value))
+        rows.flat_map(|row| {
+            values.iter().filter_map(|(suffix, pointer)| {
+                let value = row["result"].pointer(pointer)?.as_f64()?;
+                Some((format!("{}{suffix}", row["name"].as_str()?), value))
+            })
         })
         .collect()
     };
     let rate = "/measured/found/per_second";
-    bars(
-        out,
-        "enqueue",
-        "enqueue, 16 producers, messages/s",
-        &of("A 16x1", rate),
-    )?;
-    bars(
-        out,
-        "drain",
-        "drain, 4 partitions, messages/s",
-        &of("B 4", rate),
-    )?;
-    bars(
-        out,
-        "together",
-        "8 producers and workers, messages/s",
-        &of("E", rate),
-    )?;
-    let p99 = "/measured/found/seen/p99_ms";
-    bars(
-        out,
-        "latency",
-        "commit to handler, p99 in ms",
-        &of("C here", p99),
-    )?;
-    for what in ["backlog", "partitions", "payload", "processes"] {
-        let prefix = format!("G {what} ");
+    let rates = [("", rate)];
+    let quantiles = [
+        (", p50", "/measured/found/seen/p50_ms"),
+        (", p99", "/measured/found/seen/p99_ms"),
+    ];
+    let mut charts = vec![
+        (
+            "enqueue",
+            "enqueue, 16 producers, messages/s",
+            of("A 16x1", &rates),
+        ),
+        (
+            "drain",
+            "drain, 4 partitions, messages/s",
+            of("B 4", &rates),
+        ),
+        ("latency", "commit to handler, ms", of("C here", &quantiles)),
+        (
+            "together",
+            "8 producers and workers, messages/s",
+            of("E", &rates),
+        ),
+    ];
+    for (file, title, prefix) in [
+        (
+            "growth-backlog",
+            "drain by backlog, messages/s",
+            "G backlog ",
+        ),
+        (
+            "growth-partitions",
+            "drain by partitions, messages/s",
+            "G partitions ",
+        ),
+        (
+            "growth-payload",
+            "drain by payload, messages/s",
+            "G payload ",
+        ),
+        (
+            "growth-processes",
+            "drain by processes, messages/s",
+            "G processes ",
+        ),
+    ] {
         let rows = results.iter().filter_map(|row| {
-            let size = row["id"].as_str()?.strip_prefix(&prefix)?;
+            let size = row["id"].as_str()?.strip_prefix(prefix)?;
             Some((size.to_owned(), row["result"].pointer(rate)?.as_f64()?))
         });
-        let title = format!("drain by {what}, messages/s");
-        bars(
-            out,
-            &format!("growth-{what}"),
-            &title,
-            &rows.collect::<Vec<_>>(),
-        )?;
+        charts.push((file, title, rows.collect()));
     }
-    curves(out, &results)
+    charts.retain(|(_, _, values)| !values.is_empty());
+    for (file, title, values) in &charts {
+        bars(out, file, title, values)?;
+    }
+    let mut names: Vec<String> = charts.iter().map(|(file, ..)| (*file).to_owned()).collect();
+    if curves(out, &results)? {
+        names.push("old-transaction".to_owned());
+    }
+    Ok(names)
 }
 
 /// A bar for each name.
 fn bars(out: &Path, file: &str, title: &str, values: &[(String, f64)]) -> Result<(), Error> {
-    if values.is_empty() {
-        return Ok(());
-    }
     let path = out.join(format!("{file}.svg"));
     let area = SVGBackend::new(&path, (720, 80 + 36 * values.len() as u32)).into_drawing_area();
     area.fill(&WHITE)?;
@@ -96,8 +118,8 @@ fn bars(out: &Path, file: &str, title: &str, values: &[(String, f64)]) -> Result
     Ok(())
 }
 
-/// Messages by the second while an old transaction is open.
-fn curves(out: &Path, results: &[Value]) -> Result<(), Error> {
+/// Messages by the second while an old transaction is open, if that was measured.
+fn curves(out: &Path, results: &[Value]) -> Result<bool, Error> {
     let rows: Vec<(String, Vec<f64>)> = results
         .iter()
         .filter(|row| row["id"] == "H")
@@ -108,7 +130,7 @@ fn curves(out: &Path, results: &[Value]) -> Result<(), Error> {
         })
         .collect();
     if rows.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let path = out.join("old-transaction.svg");
     let area = SVGBackend::new(&path, (720, 360)).into_drawing_area();
@@ -142,5 +164,5 @@ fn curves(out: &Path, results: &[Value]) -> Result<(), Error> {
     }
     chart.configure_series_labels().border_style(BLACK).draw()?;
     area.present()?;
-    Ok(())
+    Ok(true)
 }

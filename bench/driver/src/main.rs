@@ -1,7 +1,7 @@
 //! Runs every contestant on one server, one at a time, and makes one table of it.
 //!
-//! `bench-driver [--quick] [--only TEXT] PROGRAM=PATH ...` with BENCH_URL naming the
-//! server; `scripts/bench` calls it.
+//! `bench-driver [--quick] [--resume] [--only TEXT] PROGRAM=PATH ...` with BENCH_URL naming
+//! the server; `scripts/bench` calls it.
 
 mod cases;
 mod charts;
@@ -13,13 +13,14 @@ use cases::{Case, Engine};
 use serde_json::{Map, Value, json};
 use server::{Counts, Error, Server};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
 struct Arguments {
     quick: bool,
+    resume: bool,
     only: Option<String>,
     programs: HashMap<String, PathBuf>,
     out: PathBuf,
@@ -42,8 +43,24 @@ async fn main() -> Result<(), Error> {
         .filter(wanted)
         .collect();
     let (began, total) = (Instant::now(), cases.len());
+    let mut all = json!({
+        "machine": machine(&mut server).await?, "quick": arguments.quick, "results": [],
+    });
+    let path = arguments.out.join("results.json");
+    std::fs::create_dir_all(&arguments.out)?;
+    let earlier = match arguments.resume {
+        true => measured_before(&path, &all)?,
+        false => Vec::new(),
+    };
     let mut results = Vec::new();
     for (index, case) in cases.iter().enumerate() {
+        let known = earlier
+            .iter()
+            .find(|row| row["id"] == case.id && row["name"] == *case.name);
+        if let Some(known) = known {
+            results.push(known.clone());
+            continue;
+        }
         let elapsed = began.elapsed().as_secs();
         println!(
             "[{:>3}/{total} {elapsed:>4} s] {} {}",
@@ -59,22 +76,42 @@ async fn main() -> Result<(), Error> {
         results.push(json!({
             "id": case.id, "title": case.title, "name": case.name, "result": found,
         }));
+        // A run of hours that is interrupted goes on from here.
+        all["results"] = results.clone().into();
+        std::fs::write(&path, format!("{all:#}\n"))?;
     }
-    let machine = machine(&mut server).await?;
-    let all = json!({ "machine": machine, "quick": arguments.quick, "results": results });
-    std::fs::create_dir_all(&arguments.out)?;
-    std::fs::write(arguments.out.join("results.json"), format!("{all:#}\n"))?;
-    charts::draw(&all, &arguments.out)?;
-    let (markdown, summary) = report::markdown(&all);
+    all["results"] = results.into();
+    std::fs::write(&path, format!("{all:#}\n"))?;
+    let charts = charts::draw(&all, &arguments.out)?;
+    let (markdown, summary) = report::markdown(&all, &charts);
     std::fs::write(arguments.out.join("results.md"), &markdown)?;
     println!("\n{markdown}");
     println!("{summary}");
     Ok(())
 }
 
+/// What an interrupted run of the same size on the same machine has measured; what failed
+/// is tried again.
+fn measured_before(path: &Path, now: &Value) -> Result<Vec<Value>, Error> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("nothing to resume in {}: {error}", path.display()))?;
+    let before: Value = serde_json::from_str(&text)?;
+    for what in ["machine", "quick"] {
+        if before[what] != now[what] {
+            return Err(format!("{} is of another run: its {what} differs", path.display()).into());
+        }
+    }
+    let rows = before["results"].as_array().into_iter().flatten();
+    Ok(rows
+        .filter(|row| row["result"]["error"].is_null())
+        .cloned()
+        .collect())
+}
+
 fn arguments() -> Result<Arguments, Error> {
     let mut arguments = Arguments {
         quick: false,
+        resume: false,
         only: None,
         programs: HashMap::new(),
         out: PathBuf::from("results"),
@@ -83,6 +120,7 @@ fn arguments() -> Result<Arguments, Error> {
     while let Some(word) = words.next() {
         match (&*word, word.split_once('=')) {
             ("--quick", _) => arguments.quick = true,
+            ("--resume", _) => arguments.resume = true,
             ("--only", _) => arguments.only = Some(words.next().ok_or("--only what?")?),
             ("--out", _) => arguments.out = words.next().ok_or("--out where?")?.into(),
             (_, Some((program, path))) => {

@@ -15,10 +15,11 @@ order is marked. `raw` is the same rows with plain sqlx: the limit.
     scripts/bench --quick     # about ten minutes after the build
     scripts/bench             # everything, for hours
 
-WAL and statements are per message from enqueue to the last deletion; a drain of ours ends when
-its rows are deleted, one of the peers' when they say that it is done.
-
-![drain](bench/charts/drain.svg) ![together](bench/charts/together.svg)
+WAL, statements and rows written (inserted, updated, deleted) are per message, of a drain with
+those of its filling. A drain of ours ends when its rows are deleted, one of the peers' when they
+say that it is done; under D ours, cf-modkit-db's and graphile_worker's rows are gone at the end. Dead rows are what is left
+for PostgreSQL to clean up. MB is the most memory the program had, the bench's own bookkeeping
+included; it is not known of several processes.
 ";
 
 /// What a run came to, in one line.
@@ -64,8 +65,8 @@ fn checked(result: &Value) -> String {
     text
 }
 
-/// The tables, and the line of ratios.
-pub fn markdown(all: &Value) -> (String, String) {
+/// The tables, with the charts drawn of them, and the line of ratios.
+pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
     let results = all["results"].as_array().cloned().unwrap_or_default();
     let machine = &all["machine"];
     let mut text = format!(
@@ -79,6 +80,10 @@ pub fn markdown(all: &Value) -> (String, String) {
             "in full"
         },
     );
+    text.push('\n');
+    for chart in charts {
+        let _ = writeln!(text, "![{chart}](bench/charts/{chart}.svg)");
+    }
     let mut seen = Vec::new();
     for result in &results {
         let id = result["id"].as_str().unwrap_or_default();
@@ -88,8 +93,8 @@ pub fn markdown(all: &Value) -> (String, String) {
         seen.push(id);
         let title = result["title"].as_str().unwrap_or_default();
         let _ = writeln!(text, "\n### {id}: {title}\n");
-        text.push_str("| | messages/s | p50 ms | p99 ms | WAL B/msg | statements/msg | sessions | checked |\n");
-        text.push_str("|---|---|---|---|---|---|---|---|\n");
+        text.push_str("| | messages/s | p50 ms | p99 ms | WAL B/msg | statements/msg | rows/msg | dead rows | sessions | MB | checked |\n");
+        text.push_str("|---|---|---|---|---|---|---|---|---|---|---|\n");
         for row in results.iter().filter(|row| row["id"] == id) {
             table_row(&mut text, row);
         }
@@ -115,6 +120,7 @@ fn table_row(text: &mut String, row: &Value) {
     }
     let found = &result["measured"]["found"];
     let float = |value: &Value| value.as_f64().map_or("".into(), |n| format!("{n:.1}"));
+    let whole = |value: &Value| value.as_f64().map_or("".into(), thousands);
     let settings = &result["measured"]["settings"];
     let messages = messages(result);
     let cost = |name: &str| {
@@ -136,14 +142,15 @@ fn table_row(text: &mut String, row: &Value) {
         .map_or(String::new(), thousands);
     let _ = writeln!(
         text,
-        "| {name} | {rate} | {} | {} | {} | {} | {} | {} |",
+        "| {name} | {rate} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
         float(&found["seen"]["p50_ms"]),
         float(&found["seen"]["p99_ms"]),
         cost("wal_bytes"),
         cost("statements"),
-        result["sessions"]
-            .as_i64()
-            .map_or(String::new(), |n| n.to_string()),
+        cost("rows"),
+        whole(&result["dead_rows"]),
+        whole(&result["sessions"]),
+        whole(&result["measured"]["memory_mb"]),
         checked(result),
     );
 }

@@ -38,9 +38,20 @@ pub async fn run<C: Contestant>() -> Result<(), Error> {
         "ordered": C::ORDERED,
         "settings": settings,
         "found": found,
+        "memory_mb": peak_memory().filter(|_| settings.processes == 1),
     });
     println!("{line}");
     Ok(())
+}
+
+/// The most memory this process had so far, where `/proc` tells it.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kilobytes / 1000)
 }
 
 /// Messages of one producer: it has its keys to itself, so that their numbers are

@@ -90,7 +90,9 @@ impl Ours {
         tx: &C,
         messages: Vec<(String, Payload)>,
     ) -> Result<(), Error> {
-        tx.execute_unprepared("INSERT INTO bench_business VALUES (1)")
+        // Prepared, as the others' is.
+        let business = "INSERT INTO bench_business VALUES (1)";
+        tx.execute_raw(Statement::from_string(tx.get_database_backend(), business))
             .await?;
         by_partitions!(self.partitions, module => {
             let mut events = messages
