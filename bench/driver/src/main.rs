@@ -44,7 +44,10 @@ async fn main() -> Result<(), Error> {
         .collect();
     let (began, total) = (Instant::now(), cases.len());
     let mut all = json!({
-        "machine": machine(&mut server).await?, "quick": arguments.quick, "results": [],
+        "machine": machine(&mut server).await?,
+        "commit": std::env::var("BENCH_COMMIT").ok(),
+        "quick": arguments.quick,
+        "results": [],
     });
     let path = arguments.out.join("results.json");
     std::fs::create_dir_all(&arguments.out)?;
@@ -90,13 +93,13 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// What an interrupted run of the same size on the same machine has measured; what failed
+/// What an interrupted run of the same size, commit and machine has measured; what failed
 /// is tried again.
 fn measured_before(path: &Path, now: &Value) -> Result<Vec<Value>, Error> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("nothing to resume in {}: {error}", path.display()))?;
     let before: Value = serde_json::from_str(&text)?;
-    for what in ["machine", "quick"] {
+    for what in ["machine", "commit", "quick"] {
         if before[what] != now[what] {
             return Err(format!("{} is of another run: its {what} differs", path.display()).into());
         }

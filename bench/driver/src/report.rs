@@ -17,9 +17,9 @@ order is marked. `raw` is the same rows with plain sqlx: the limit.
 
 WAL, statements and rows written (inserted, updated, deleted) are per message, of a drain with
 those of its filling. A drain of ours ends when its rows are deleted, one of the peers' when they
-say that it is done; under D ours, cf-modkit-db's and graphile_worker's rows are gone at the end. Dead rows are what is left
-for PostgreSQL to clean up. MB is the most memory the program had, the bench's own bookkeeping
-included; it is not known of several processes.
+say that it is done; under D the rows of ours, cf-modkit-db and graphile_worker are gone at the
+end. Dead rows are what is left for PostgreSQL to clean up. MB is the most memory the program
+had, the bench's own bookkeeping included; it is not known of several processes.
 ";
 
 /// What a run came to, in one line.
@@ -70,7 +70,8 @@ pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
     let results = all["results"].as_array().cloned().unwrap_or_default();
     let machine = &all["machine"];
     let mut text = format!(
-        "{HEADER}\n{} cores ({}), PostgreSQL {} with default durability; one run, {}.\n",
+        "{HEADER}\n{} cores ({}), PostgreSQL {} with default durability; one run, {}, \
+         at commit {}.\n",
         machine["cores"],
         machine["cpu"].as_str().unwrap_or("unknown"),
         machine["postgres"].as_str().unwrap_or("?"),
@@ -79,6 +80,7 @@ pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
         } else {
             "in full"
         },
+        all["commit"].as_str().unwrap_or("unknown"),
     );
     text.push('\n');
     for chart in charts {
