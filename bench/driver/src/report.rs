@@ -128,7 +128,7 @@ fn table_row(text: &mut String, row: &Value) {
     let cost = |name: &str| {
         let sum = result["cost"][name].as_f64().unwrap_or(0.0)
             + result["filling"][name].as_f64().unwrap_or(0.0);
-        match (&*settings["workload"].as_str().unwrap_or_default(), name) {
+        match (settings["workload"].as_str().unwrap_or_default(), name) {
             ("idle", "statements") => {
                 let rate = result["statements_per_second"].as_f64();
                 rate.map_or(String::new(), |rate| format!("{rate:.1} /s"))
