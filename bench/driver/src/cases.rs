@@ -44,7 +44,7 @@ pub fn all(quick: bool) -> Vec<Case> {
     drain(&mut cases, quick);
     latency(&mut cases, quick);
     whole(&mut cases, quick);
-    idle(&mut cases);
+    idle(&mut cases, quick);
     together(&mut cases, quick);
     other_engines(&mut cases, quick);
     growth(&mut cases, quick);
@@ -179,12 +179,14 @@ fn whole(cases: &mut Vec<Case>, quick: bool) {
     }
 }
 
-fn idle(cases: &mut Vec<Case>) {
+fn idle(cases: &mut Vec<Case>, quick: bool) {
+    // In full with what is done once a minute.
+    let seconds = if quick { 20 } else { 70 };
     let title = "nothing to do, statements/s";
     for (program, how) in [("outbox", "")].iter().chain(PEERS) {
         let partitions = if *program == "outbox" { 64 } else { 4 };
         let words = format!(
-            "idle seconds=10 producers=1 partitions={partitions} {}",
+            "idle seconds={seconds} producers=1 partitions={partitions} {}",
             profile(how)
         );
         cases.push(case("D idle", title, program, how, &words));

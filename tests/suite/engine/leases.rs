@@ -200,7 +200,7 @@ on_every_engine! {
         start().await.stop().await;
         commit(db.connection(), "k", 0).await;
         commit(db.connection(), "k", 1).await;
-        let partition = QUEUE.id() | i64::from(QUEUE.partition_of_key(b"k"));
+        let partition = partition_id("k");
         db.execute(&format!(
             "UPDATE outbox_cursor SET lease_owner = 'other', lease_epoch = 7, claimed_seq = 1, \
              lease_until = {} WHERE partition_id = {partition}",

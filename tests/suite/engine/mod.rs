@@ -20,6 +20,7 @@ mod mark;
 mod nested;
 mod order;
 mod pause;
+mod places;
 mod poison;
 mod processes;
 mod scripted;
@@ -91,9 +92,14 @@ const SHORT: LeaseConfig = LeaseConfig {
     headroom: Duration::from_millis(200),
 };
 
+/// The partition of a key of [`QUEUE`].
+fn partition_id(key: &str) -> i64 {
+    QUEUE.id() | i64::from(QUEUE.partition_of_key(key.as_bytes()))
+}
+
 /// How far a consumer is in the partition of a key of [`QUEUE`].
 async fn processed(db: &TestDb, consumer: &str, key: &str) -> i64 {
-    let partition_id = QUEUE.id() | i64::from(QUEUE.partition_of_key(key.as_bytes()));
+    let partition_id = partition_id(key);
     db.number(&format!(
         "SELECT processed_seq FROM outbox_cursor \
          WHERE partition_id = {partition_id} AND consumer = '{consumer}'"

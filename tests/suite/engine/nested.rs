@@ -94,7 +94,7 @@ async fn assert_exact(db: &TestDb, batch: u32, end: impl AsyncFn(DatabaseTransac
         eventually("the end of its lease", async || {
             // Or it was given back, where the outbox noticed.
             let over = format!("lease_until IS NULL OR lease_until < {}", db.from_now(-100));
-            let partition = QUEUE.id() + i64::from(QUEUE.partition_of_key(b"k"));
+            let partition = partition_id("k");
             let over = format!(
                 "SELECT COUNT(*) FROM outbox_cursor WHERE partition_id = {partition} AND ({over})"
             );

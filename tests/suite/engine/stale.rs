@@ -41,7 +41,7 @@ fn a_claim_that_began_before_a_failure_was_written_does_not_overlook_it() {
             // is over, but which is still at work.
             start().await.stop().await;
             commit(db.connection(), "k", 0).await;
-            let partition = QUEUE.id() | i64::from(QUEUE.partition_of_key(b"k"));
+            let partition = partition_id("k");
             let place = format!("partition_id = {partition} AND consumer = 'LeasedEach'");
             db.execute(&format!(
                 "UPDATE outbox_cursor SET lease_owner = 'other', lease_epoch = 7, claimed_seq = 1, \

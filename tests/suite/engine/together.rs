@@ -3,6 +3,7 @@
 use super::*;
 use outbox_runtime::Outbox;
 use outbox_tests::{Engine, run};
+use sea_orm::{ConnectionTrait, TransactionTrait};
 
 const WIDE: Queue = Queue::of("together-wide", Partitions::of(64));
 
@@ -52,11 +53,54 @@ fn partitions_that_are_woken_together_are_claimed_together() {
 
 /// Sets something of the cursor of `k`, as another process would.
 async fn set_cursor(db: &TestDb, set: &str) {
-    let partition_id = QUEUE.id() | i64::from(QUEUE.partition_of_key(b"k"));
+    let id = partition_id("k");
     db.execute(&format!(
-        "UPDATE outbox_cursor SET {set} WHERE partition_id = {partition_id}"
+        "UPDATE outbox_cursor SET {set} WHERE partition_id = {id}"
     ))
     .await;
+}
+
+/// A key of another partition than that of `k`.
+fn another_key() -> String {
+    let mut keys = (0..).map(|n| format!("o{n}"));
+    keys.find(|key| partition_id(key) != partition_id("k"))
+        .unwrap()
+}
+
+#[test]
+fn a_claim_that_waits_for_a_lock_holds_up_nobody_who_asks_later() {
+    run(Engine::Postgres, true, |db| {
+        Box::pin(async move {
+            let (seen, other) = (Seen::default(), another_key());
+            let queue = eager_orders(&db.connect().await);
+            let running = queue.leased(seen.clone()).start().await.unwrap();
+            for n in 0..2 {
+                commit(db.connection(), "k", n).await;
+                commit(db.connection(), &other, n).await;
+                seen.reaches(2 * (n + 1)).await;
+            }
+            drained(db).await;
+            let somebody = db.connect().await.begin().await.unwrap();
+            let id = partition_id("k");
+            let lock = format!("SELECT 1 FROM outbox_cursor WHERE partition_id = {id} FOR UPDATE");
+            somebody.execute_unprepared(&lock).await.unwrap();
+            commit(db.connection(), "k", 2).await;
+            let waiting = "SELECT COUNT(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            eventually("a waiting claim", async || db.number(waiting).await > 0).await;
+            for n in 2..6 {
+                commit(db.connection(), &other, n).await;
+                seen.reaches(n + 3).await;
+            }
+            assert_eq!(seen.by_key()["k"], [0, 1], "its cursor is locked");
+            somebody.rollback().await.unwrap();
+            seen.reaches(9).await;
+            drained(db).await;
+            running.stop().await;
+            assert_eq!(seen.by_key()["k"], [0, 1, 2]);
+            assert_eq!(seen.by_key()[&other], [0, 1, 2, 3, 4, 5]);
+        })
+    });
 }
 
 #[test]
@@ -75,11 +119,7 @@ fn a_cursor_that_somebody_else_has_claimed_since_is_left_alone() {
             set_cursor(db, &format!("{theirs}{}", db.from_now(3_600_000))).await;
             commit(db.connection(), "k", 3).await;
             // Another partition goes on meanwhile, often enough for the first to have tried.
-            let other = (0..).map(|n| format!("o{n}"));
-            let mut other = other.filter(|key| {
-                QUEUE.partition_of_key(key.as_bytes()) != QUEUE.partition_of_key(b"k")
-            });
-            let other = other.next().unwrap();
+            let other = another_key();
             for n in 0..20 {
                 let from = seen.count();
                 commit(db.connection(), &other, n).await;
@@ -106,10 +146,10 @@ fn a_message_on_record_as_failed_is_not_claimed_before_it_is_due() {
             seen.reaches(1).await;
             drained(db).await;
             let next = processed(db, "default", "k").await + 1;
-            let partition_id = QUEUE.id() | i64::from(QUEUE.partition_of_key(b"k"));
+            let id = partition_id("k");
             db.execute(&format!(
                 "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
-                 VALUES ({partition_id}, 'default', {next}, 1, {})",
+                 VALUES ({id}, 'default', {next}, 1, {})",
                 db.from_now(1_500)
             ))
             .await;

@@ -102,7 +102,7 @@ fn records_of_attempts_behind_the_cursor_are_deleted() {
                 commit(db.connection(), "k", 0).await;
                 seen.reaches(1).await;
                 drained(db).await;
-                let partition_id = QUEUE.id() | i64::from(QUEUE.partition_of_key(b"k"));
+                let partition_id = partition_id("k");
                 let place = format!("{partition_id}, 'default', 1, 1, {}", db.from_now(0));
                 db.execute(&format!(
                     "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
