@@ -50,7 +50,10 @@ fn checked(result: &Value) -> String {
     let number = |name: &str| found["seen"][name].as_u64().unwrap_or(0);
     let mut text = match found["complete"].as_bool() {
         Some(true) => "complete".to_owned(),
-        _ => "INCOMPLETE".to_owned(),
+        _ => format!(
+            "INCOMPLETE, {} behind at the end",
+            found["behind_at_the_end"]
+        ),
     };
     if number("duplicates") > 0 {
         let _ = write!(text, ", {} twice", number("duplicates"));
@@ -144,7 +147,7 @@ fn table_row(text: &mut String, row: &Value) {
         .map_or(String::new(), thousands);
     let _ = writeln!(
         text,
-        "| {name} | {rate} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        "| {name} | {rate} | {} | {} | {} | {} | {} | {} | {} | {} | {}{} |",
         float(&found["seen"]["p50_ms"]),
         float(&found["seen"]["p99_ms"]),
         cost("wal_bytes"),
@@ -154,6 +157,12 @@ fn table_row(text: &mut String, row: &Value) {
         whole(&result["sessions"]),
         whole(&result["measured"]["memory_mb"]),
         checked(result),
+        match row["id"].as_str() {
+            Some("H") => last_of_first(result).map_or(String::new(), |ratio| format!(
+                ", at the end {ratio:.2} of the beginning"
+            )),
+            _ => String::new(),
+        },
     );
 }
 
