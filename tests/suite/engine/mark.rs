@@ -1,7 +1,6 @@
 //! On PostgreSQL a sequencer does not look below its mark: nothing may be there.
 
 use super::*;
-use outbox_runtime::OutboxHandle;
 use outbox_tests::{Engine, run};
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +13,6 @@ async fn low_id(db: &TestDb) -> i64 {
 async fn last_id(db: &TestDb) -> i64 {
     db.number("SELECT last_value FROM pg_sequences WHERE sequencename = 'outbox_body_id_seq'")
         .await
-}
-
-async fn start(db: &TestDb, seen: &Seen) -> OutboxHandle {
-    let queue = eager_orders(&db.connect().await);
-    queue.leased(seen.clone()).start().await.unwrap()
 }
 
 /// Delivers lists of 600 until the mark is above `id`: it rises with a later pass than
@@ -41,7 +35,7 @@ fn the_mark_stays_below_a_transaction_that_is_still_open_and_its_message_is_deli
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let seen = Seen::default();
-            let running = start(db, &seen).await;
+            let running = start_eager(db, &seen).await;
             until_above(db, &seen, 0).await;
             let risen = low_id(db).await;
 
@@ -70,7 +64,7 @@ fn a_savepoint_hides_no_message_from_the_mark() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let seen = Seen::default();
-            let running = start(db, &seen).await;
+            let running = start_eager(db, &seen).await;
             until_above(db, &seen, 0).await;
             // Its first write is the message, in a transaction within one.
             let outer = db.connect().await.begin().await.unwrap();
@@ -96,7 +90,7 @@ fn a_long_list_on_a_bare_connection_stays_in_order_while_others_send() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let seen = Seen::default();
-            let running = start(db, &seen).await;
+            let running = start_eager(db, &seen).await;
             until_above(db, &seen, 0).await;
             let (other, stop) = (db.connect().await, Arc::new(AtomicBool::new(false)));
             let stopped = stop.clone();
@@ -132,12 +126,12 @@ fn messages_below_the_mark_are_found_and_the_mark_is_forgotten() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let seen = Seen::default();
-            start(db, &seen).await.stop().await;
+            start_eager(db, &seen).await.stop().await;
             // As if ids began anew, in a table that was emptied by hand.
             db.execute("UPDATE outbox_queue SET low_id = 1000000, high_id = 1000000")
                 .await;
             commit_many(db, &QUEUE, "below", 0..3).await;
-            let running = start(db, &seen).await;
+            let running = start_eager(db, &seen).await;
             seen.reaches(3).await;
             assert_eq!(seen.by_key()["below"], [0, 1, 2]);
             assert_eq!(low_id(db).await, 0);
@@ -169,7 +163,7 @@ fn an_old_transaction_does_not_make_every_pass_walk_over_what_was_taken_since() 
                 .await
                 .unwrap();
             let seen = Seen::default();
-            let running = start(db, &seen).await;
+            let running = start_eager(db, &seen).await;
             until_above(db, &seen, 6_000).await;
             let calls = "SELECT COALESCE(SUM(calls), 0)::bigint FROM pg_stat_statements \
                  WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \

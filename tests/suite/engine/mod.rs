@@ -76,6 +76,22 @@ fn eager_orders(db: &sea_orm::DatabaseConnection) -> outbox_runtime::QueueBuilde
         .queue("orders", QUEUE.partitions())
 }
 
+/// Starts such an outbox with a leased handler.
+async fn start_eager(db: &TestDb, seen: &Seen) -> outbox_runtime::OutboxHandle {
+    let queue = eager_orders(&db.connect().await);
+    queue.leased(seen.clone()).start().await.unwrap()
+}
+
+/// Until some session of a PostgreSQL database waits for a lock.
+async fn until_blocked(db: &TestDb) {
+    let waiting = "SELECT COUNT(*) FROM pg_stat_activity \
+         WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("somebody waits for a lock", async || {
+        db.number(waiting).await > 0
+    })
+    .await;
+}
+
 /// Retries after a millisecond, that often.
 fn soon(max_attempts: u32) -> RetryPolicy {
     RetryPolicy {

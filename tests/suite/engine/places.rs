@@ -9,8 +9,7 @@ fn a_pass_whose_partition_moved_under_it_is_undone_and_made_again() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let seen = Seen::default();
-            let queue = eager_orders(&db.connect().await);
-            let running = queue.leased(seen.clone()).start().await.unwrap();
+            let running = start_eager(db, &seen).await;
             for n in 0..3 {
                 commit(db.connection(), "k", n).await;
                 seen.reaches(n + 1).await;
@@ -23,9 +22,7 @@ fn a_pass_whose_partition_moved_under_it_is_undone_and_made_again() {
                 .await
                 .unwrap();
             commit(db.connection(), "k", 3).await;
-            let waiting = "SELECT COUNT(*) FROM pg_stat_activity \
-                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
-            eventually("a waiting pass", async || db.number(waiting).await > 0).await;
+            until_blocked(db).await;
             other
                 .execute_unprepared("UPDATE outbox_partition SET sequence = sequence")
                 .await

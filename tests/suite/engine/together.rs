@@ -72,8 +72,7 @@ fn a_claim_that_waits_for_a_lock_holds_up_nobody_who_asks_later() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let (seen, other) = (Seen::default(), another_key());
-            let queue = eager_orders(&db.connect().await);
-            let running = queue.leased(seen.clone()).start().await.unwrap();
+            let running = start_eager(db, &seen).await;
             for n in 0..2 {
                 commit(db.connection(), "k", n).await;
                 commit(db.connection(), &other, n).await;
@@ -85,9 +84,7 @@ fn a_claim_that_waits_for_a_lock_holds_up_nobody_who_asks_later() {
             let lock = format!("SELECT 1 FROM outbox_cursor WHERE partition_id = {id} FOR UPDATE");
             somebody.execute_unprepared(&lock).await.unwrap();
             commit(db.connection(), "k", 2).await;
-            let waiting = "SELECT COUNT(*) FROM pg_stat_activity \
-                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
-            eventually("a waiting claim", async || db.number(waiting).await > 0).await;
+            until_blocked(db).await;
             for n in 2..6 {
                 commit(db.connection(), &other, n).await;
                 seen.reaches(n + 3).await;
@@ -108,8 +105,7 @@ fn a_cursor_that_somebody_else_has_claimed_since_is_left_alone() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let seen = Seen::default();
-            let queue = eager_orders(&db.connect().await);
-            let running = queue.leased(seen.clone()).start().await.unwrap();
+            let running = start_eager(db, &seen).await;
             for n in 0..3 {
                 commit(db.connection(), "k", n).await;
                 seen.reaches(n + 1).await;
@@ -140,8 +136,7 @@ fn a_message_on_record_as_failed_is_not_claimed_before_it_is_due() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let seen = Seen::default();
-            let queue = eager_orders(&db.connect().await);
-            let running = queue.leased(seen.clone()).start().await.unwrap();
+            let running = start_eager(db, &seen).await;
             commit(db.connection(), "k", 0).await;
             seen.reaches(1).await;
             drained(db).await;
