@@ -65,7 +65,7 @@ on_every_engine! {
     }
 
     async fn a_lost_wake_up_is_found_within_the_default_interval(db: &TestDb) {
-        assert_eq!(OutboxProfile::default().reconciler.idle_interval, Duration::from_secs(1));
+        assert_eq!(OutboxProfile::default().reconciler.idle_interval, Duration::from_millis(1_100));
         assert_found_within(db, OutboxProfile::default()).await;
     }
 
