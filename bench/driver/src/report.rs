@@ -203,11 +203,16 @@ fn summary(results: &[Value]) -> String {
     add("x cf-modkit-db", ratio("A 16x1", &modkit));
     add("A 8x100: x best peer", ratio("A 8x100", &peers));
     add("B 4 leased: x best peer", ratio("B 4", &peers));
-    let transactional = pick("B 4 transactional", &ours, &rate);
-    let best = pick("B 4", &peers, &rate);
+    let transactional = "B 4 transactional";
+    let best = pick("B 4", &peers, &rate)
+        .into_iter()
+        .chain(pick(transactional, &peers, &rate))
+        .reduce(f64::max);
     add(
         "B 4 transactional: x best peer",
-        transactional.zip(best).map(|(a, b)| a / b),
+        pick(transactional, &ours, &rate)
+            .zip(best)
+            .map(|(a, b)| a / b),
     );
     let wal = |result: &Value| Some(result["cost"]["wal_bytes"].as_f64()? / messages(result));
     let wals = pick("D whole", &ours, &wal).zip(least("D whole", &modkit, &wal));
@@ -244,12 +249,12 @@ fn summary(results: &[Value]) -> String {
     format!("summary: {}", parts.join("; "))
 }
 
-/// The last sixth of a curve against the first.
+/// The last minute of a curve against the first, or sixth of one of less than six minutes.
 pub fn last_of_first(result: &Value) -> Option<f64> {
     let curve = result["measured"]["found"]["curve"].as_array()?;
-    let sixth = (curve.len() / 6).max(1);
+    let part = (curve.len() / 6).clamp(1, 60);
     let sum = |part: &[Value]| part.iter().filter_map(Value::as_f64).sum::<f64>();
-    Some(sum(&curve[curve.len() - sixth..]) / sum(&curve[..sixth]).max(1.0))
+    Some(sum(&curve[curve.len() - part..]) / sum(&curve[..part]).max(1.0))
 }
 
 fn thousands(number: f64) -> String {

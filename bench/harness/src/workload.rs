@@ -259,7 +259,7 @@ async fn together<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Re
     done.store(true, Ordering::Release);
     let behind = sent - sink.arrived().min(sent);
     // Whoever is too far behind is not waited for: that would take hours.
-    let catch_up = Duration::from_secs(settings.seconds.max(60));
+    let catch_up = Duration::from_secs((settings.seconds / 5).max(60));
     if let Ok(waited) = tokio::time::timeout(catch_up, wait(sent, &sink)).await {
         waited?;
     }
