@@ -163,6 +163,10 @@ fn latency(cases: &mut Vec<Case>, quick: bool) {
     for (program, how) in PEERS {
         let words = format!("{words} {}", profile(how));
         cases.push(case("C here", title, program, how, &words));
+        if !quick {
+            let words = format!("{words} elsewhere=yes");
+            cases.push(case("C elsewhere", title, program, how, &words));
+        }
     }
 }
 
@@ -293,8 +297,16 @@ fn growth(cases: &mut Vec<Case>, quick: bool) {
 }
 
 fn pinned(cases: &mut Vec<Case>, quick: bool) {
-    let seconds = if quick { 60 } else { 600 };
-    let title = "together while an old transaction is open: the last sixth against the first";
+    let (seconds, title) = match quick {
+        true => (
+            60,
+            "together while an old transaction is open; the end is ten seconds",
+        ),
+        false => (
+            600,
+            "together while an old transaction is open; the end is a minute",
+        ),
+    };
     let words = format!("together producers=8 seconds={seconds}");
     let peers: &[_] = if quick { &[] } else { PEERS };
     for (program, how) in [("outbox", "")].iter().chain(peers) {
