@@ -203,7 +203,7 @@ fn together(cases: &mut Vec<Case>, quick: bool) {
     let words = format!("together producers=8 seconds={seconds}");
     cases.push(case(
         "E",
-        "8 producers and no worker, messages/s",
+        title,
         "raw",
         "no worker",
         &format!("enqueue producers=8 seconds={seconds}"),

@@ -50,10 +50,10 @@ fn checked(result: &Value) -> String {
     let number = |name: &str| found["seen"][name].as_u64().unwrap_or(0);
     let mut text = match found["complete"].as_bool() {
         Some(true) => "complete".to_owned(),
-        _ => format!(
-            "INCOMPLETE, {} behind at the end",
-            found["behind_at_the_end"]
-        ),
+        _ => match found["behind_at_the_end"].as_u64() {
+            Some(behind) => format!("INCOMPLETE, {behind} behind at the end"),
+            None => "INCOMPLETE".to_owned(),
+        },
     };
     if number("duplicates") > 0 {
         let _ = write!(text, ", {} twice", number("duplicates"));
