@@ -79,7 +79,7 @@ fn profile(how: &str) -> String {
 }
 
 fn enqueue(cases: &mut Vec<Case>, quick: bool) {
-    let seconds = if quick { 5 } else { 15 };
+    let seconds = if quick { 5 } else { 10 };
     let sizes: &[(usize, usize)] = if quick {
         &[(16, 1), (8, 100)]
     } else {
@@ -141,7 +141,7 @@ fn drain(cases: &mut Vec<Case>, quick: bool) {
 }
 
 fn latency(cases: &mut Vec<Case>, quick: bool) {
-    let seconds = if quick { 10 } else { 30 };
+    let seconds = if quick { 10 } else { 20 };
     let title = "commit to handler at 50/s, ms";
     let words = format!("latency rate=50 seconds={seconds} producers=1");
     let mut ours: Vec<(&str, &str, &str)> = vec![
@@ -216,7 +216,7 @@ fn together(cases: &mut Vec<Case>, quick: bool) {
 
 /// Ours where the peers do not go.
 fn other_engines(cases: &mut Vec<Case>, quick: bool) {
-    let (seconds, count) = if quick { (5, 10_000) } else { (30, 100_000) };
+    let (seconds, count) = if quick { (5, 10_000) } else { (15, 100_000) };
     for (engine, name, producers) in [
         (Engine::MariaDb, "MariaDB", 8),
         (Engine::Sqlite, "SQLite", 4),

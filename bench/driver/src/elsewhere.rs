@@ -2,12 +2,23 @@
 
 use crate::server::Error;
 use sqlx::mysql::MySqlConnection;
-use sqlx::{AssertSqlSafe, Connection, Executor};
+use sqlx::{AssertSqlSafe, Connection, Executor, Row};
 use std::path::PathBuf;
+
+fn mariadb_url() -> Result<String, Error> {
+    Ok(std::env::var("BENCH_MYSQL_URL").map_err(|_| "BENCH_MYSQL_URL names no server")?)
+}
+
+/// Which MariaDB it is.
+pub async fn version() -> Result<String, Error> {
+    let mut admin = MySqlConnection::connect(&mariadb_url()?).await?;
+    let version: String = admin.fetch_one("SELECT VERSION()").await?.try_get(0)?;
+    Ok(version)
+}
 
 /// A new database on the MariaDB that BENCH_MYSQL_URL names.
 pub async fn mariadb(name: &str) -> Result<String, Error> {
-    let url = std::env::var("BENCH_MYSQL_URL").map_err(|_| "BENCH_MYSQL_URL names no server")?;
+    let url = mariadb_url()?;
     let mut admin = MySqlConnection::connect(&url).await?;
     for sql in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
         admin

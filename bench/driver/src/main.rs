@@ -46,13 +46,15 @@ async fn main() -> Result<(), Error> {
     let mut all = json!({
         "machine": machine(&mut server).await?,
         "commit": std::env::var("BENCH_COMMIT").ok(),
+        "versions": std::env::var("BENCH_VERSIONS").ok(),
         "quick": arguments.quick,
+        "resumed": 0,
         "results": [],
     });
     let path = arguments.out.join("results.json");
     std::fs::create_dir_all(&arguments.out)?;
     let earlier = match arguments.resume {
-        true => measured_before(&path, &all)?,
+        true => measured_before(&path, &mut all)?,
         false => Vec::new(),
     };
     let mut results = Vec::new();
@@ -94,16 +96,17 @@ async fn main() -> Result<(), Error> {
 }
 
 /// What an interrupted run of the same size, commit and machine has measured; what failed
-/// is tried again.
-fn measured_before(path: &Path, now: &Value) -> Result<Vec<Value>, Error> {
+/// is tried again. `now` says how often that was.
+fn measured_before(path: &Path, now: &mut Value) -> Result<Vec<Value>, Error> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("nothing to resume in {}: {error}", path.display()))?;
     let before: Value = serde_json::from_str(&text)?;
-    for what in ["machine", "commit", "quick"] {
+    for what in ["machine", "commit", "versions", "quick"] {
         if before[what] != now[what] {
             return Err(format!("{} is of another run: its {what} differs", path.display()).into());
         }
     }
+    now["resumed"] = (before["resumed"].as_u64().unwrap_or(0) + 1).into();
     let rows = before["results"].as_array().into_iter().flatten();
     Ok(rows
         .filter(|row| row["result"]["error"].is_null())
@@ -204,6 +207,9 @@ struct Ran {
     statements_per_second: Option<f64>,
 }
 
+/// A program that has not ended by then hangs; the longest takes a third of it.
+const LONGEST: Duration = Duration::from_secs(40 * 60);
+
 /// After so long, what a start needs is done.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -230,6 +236,9 @@ async fn run(
     let output = loop {
         tokio::select! {
             output = &mut output => break output?,
+            () = tokio::time::sleep_until((began + LONGEST).into()) => {
+                return Err(format!("{} {words:?} did not end", program.display()).into());
+            }
             () = tokio::time::sleep(Duration::from_millis(500)) => {
                 sessions = sessions.max(server.sessions(name).await?);
                 // A case on another engine has no database here.
@@ -267,5 +276,6 @@ async fn machine(server: &mut Server) -> Result<Value, Error> {
         "cores": std::thread::available_parallelism()?.get(),
         "cpu": model,
         "postgres": server.version().await?,
+        "mariadb": elsewhere::version().await?,
     }))
 }

@@ -72,18 +72,24 @@ fn checked(result: &Value) -> String {
 pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
     let results = all["results"].as_array().cloned().unwrap_or_default();
     let machine = &all["machine"];
+    let run = match all["resumed"].as_u64().unwrap_or(0) {
+        0 => "one run".to_owned(),
+        times => format!("a run resumed on a new server ({times} x)"),
+    };
+    let size = match all["quick"] == true {
+        true => "quick",
+        false => "in full",
+    };
+    let said = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
     let mut text = format!(
-        "{HEADER}\n{} cores ({}), PostgreSQL {} with default durability; one run, {}, \
-         at commit {}.\n",
+        "{HEADER}\n{} cores ({}), PostgreSQL {} and MariaDB {} with default durability; {run}, \
+         {size}, at commit {}. Built with {}.\n",
         machine["cores"],
-        machine["cpu"].as_str().unwrap_or("unknown"),
-        machine["postgres"].as_str().unwrap_or("?"),
-        if all["quick"] == true {
-            "quick"
-        } else {
-            "in full"
-        },
-        all["commit"].as_str().unwrap_or("unknown"),
+        said(&machine["cpu"]),
+        said(&machine["postgres"]),
+        said(&machine["mariadb"]),
+        said(&all["commit"]),
+        said(&all["versions"]),
     );
     text.push('\n');
     for chart in charts {
@@ -232,10 +238,19 @@ fn summary(results: &[Value]) -> String {
     add("C elsewhere: p50 ms", pick("C elsewhere", &default, &p50));
     add("notified", pick("C elsewhere, notified", &default, &p50));
     add("E: x cf-modkit-db", ratio("E", &modkit));
+    add(
+        "its low latency",
+        ratio("E", &|name| modkit(name) && name.contains("low latency")),
+    );
     add("of raw without workers", ratio("E", &raw));
     add("p50 ms", pick("E", &ours, &p50));
     for (what, small, large) in [
         ("backlog 5 million", "G backlog 10000", "G backlog 5000000"),
+        (
+            "backlog 5 million against 100,000",
+            "G backlog 100000",
+            "G backlog 5000000",
+        ),
         ("backlog 200,000", "G backlog 10000", "G backlog 200000"),
         ("64 partitions", "G partitions 4", "G partitions 64"),
     ] {
