@@ -13,8 +13,8 @@ mod sqlite;
 use crate::store::incoming::{ChunkLimit, NewRow};
 use crate::store::sql::execute;
 use sea_orm::{
-    ConnectionTrait, DbBackend, DbErr, IsolationLevel, QueryResult, SqliteTransactionMode,
-    TransactionOptions, Value,
+    ConnectionTrait, DbBackend, DbErr, IsolationLevel, SqliteTransactionMode, TransactionOptions,
+    Value,
 };
 
 /// An engine we speak to.
@@ -209,10 +209,8 @@ fn json_pairs(ids: &[i64], partition_ids: &[i64]) -> String {
 }
 
 /// The ids a statement returned. They were drawn in the order of the list, so
-/// sorted they are in that order, in whatever order the rows came back.
-fn returned_ids(rows: &[QueryResult], count: usize) -> Result<Vec<i64>, DbErr> {
-    let ids: Result<Vec<i64>, DbErr> = rows.iter().map(|row| row.try_get_by_index(0)).collect();
-    let mut ids = ids?;
+/// sorted they are in that order, in whatever order they came back.
+fn in_the_order_of_the_list(mut ids: Vec<i64>, count: usize) -> Result<Vec<i64>, DbErr> {
     if ids.len() != count {
         return Err(DbErr::RecordNotInserted);
     }

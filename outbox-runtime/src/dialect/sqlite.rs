@@ -60,7 +60,12 @@ pub(super) async fn insert_bodies<C: ConnectionTrait>(
     let count = rows.len();
     let sql = super::values_list(INSERT_BODY, BODY_VALUES, count) + RETURNING_ID;
     let inserted = conn.query_all_raw(statement(&sql, super::body_values(rows)));
-    super::returned_ids(&inserted.await?, count)
+    let ids = inserted
+        .await?
+        .iter()
+        .map(|row| row.try_get_by_index(0))
+        .collect::<Result<_, DbErr>>()?;
+    super::in_the_order_of_the_list(ids, count)
 }
 
 fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {

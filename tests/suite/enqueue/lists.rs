@@ -1,7 +1,7 @@
 //! Many events at once: checked as a whole, written in chunks, ids in order.
 
 use super::*;
-use outbox::{EnqueueErrorKind, NewMessage, Queue, enqueue_batch};
+use outbox::{EnqueueErrorKind, EnqueueOptions, NewMessage, Queue, enqueue_batch};
 use outbox_tests::{Engine, on_every_engine, run};
 use sea_orm::{ConnectOptions, Database};
 
@@ -44,6 +44,32 @@ on_every_engine! {
             .await
             .unwrap();
         assert_eq!(incoming(db).await, 2);
+    }
+
+    async fn types_and_headers_of_a_list_stay_with_their_messages(db: &TestDb) {
+        const QUEUE: Queue = Queue::of("mixed", Partitions::of(4));
+        let lists: [&[(&str, Option<&str>)]; 4] = [
+            &[("placed", None), ("placed", None), ("placed", None)],
+            &[("placed", None), ("placed", Some("a")), ("placed", None)],
+            &[("placed", None), ("placed", None), ("paid", None)],
+            &[("paid", Some("b")), ("placed", None), ("paid", Some("c"))],
+        ];
+        for list in lists {
+            let messages = list.iter().enumerate().map(|(i, (event_type, header))| {
+                let message = NewMessage::new(*event_type, i as i64, "{}");
+                match header {
+                    Some(value) => message.with(EnqueueOptions::new().header("from", *value)),
+                    None => message,
+                }
+            });
+            enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
+        }
+        let found = stored(db).await;
+        let found = found.iter().map(|m| (&*m.event_type, m.headers.clone()));
+        let sent = lists.concat().into_iter().map(|(event_type, header)| {
+            (event_type, header.map(|value| format!(r#"{{"from":"{value}"}}"#)))
+        });
+        assert_eq!(found.collect::<Vec<_>>(), sent.collect::<Vec<_>>());
     }
 
     async fn one_bad_event_in_a_list_and_nothing_is_written(db: &TestDb) {
