@@ -55,8 +55,8 @@ on_every_engine! {
             &[("paid", Some("b")), ("placed", None), ("paid", Some("c"))],
         ];
         for list in lists {
-            let messages = list.iter().enumerate().map(|(i, (event_type, header))| {
-                let message = NewMessage::new(*event_type, i as i64, "{}");
+            let messages = list.iter().zip(0_i64..).map(|((event_type, header), key)| {
+                let message = NewMessage::new(*event_type, key, "{}");
                 match header {
                     Some(value) => message.with(EnqueueOptions::new().header("from", *value)),
                     None => message,
