@@ -48,6 +48,7 @@ async fn main() -> Result<(), Error> {
         "commit": std::env::var("BENCH_COMMIT").ok(),
         "versions": std::env::var("BENCH_VERSIONS").ok(),
         "quick": arguments.quick,
+        "only": arguments.only,
         "resumed": 0,
         "results": [],
     });

@@ -76,9 +76,11 @@ pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
         0 => "one run".to_owned(),
         times => format!("a run resumed on a new server ({times} x)"),
     };
-    let size = match all["quick"] == true {
-        true => "quick",
-        false => "in full",
+    let size = match (all["quick"] == true, all["only"].as_str()) {
+        (true, None) => "quick".to_owned(),
+        (false, None) => "in full".to_owned(),
+        (true, Some(only)) => format!("quick, only `{only}`"),
+        (false, Some(only)) => format!("only `{only}`"),
     };
     let said = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
     let mut text = format!(
