@@ -93,7 +93,10 @@ async fn main() -> Result<(), Error> {
     std::fs::write(arguments.out.join("results.md"), &markdown)?;
     println!("\n{markdown}");
     println!("{summary}");
-    Ok(())
+    match report::wrong(&all) {
+        wrong if wrong.is_empty() => Ok(()),
+        wrong => Err(format!("outbox itself was wrong in {}", wrong.join("; ")).into()),
+    }
 }
 
 /// What an interrupted run of the same size, commit and machine has measured; what failed

@@ -68,6 +68,21 @@ fn checked(result: &Value) -> String {
     text
 }
 
+/// Cases of ours that failed, or that lost or reordered something.
+pub fn wrong(all: &Value) -> Vec<String> {
+    let rows = all["results"].as_array().into_iter().flatten();
+    rows.filter_map(|row| {
+        let (id, name) = (row["id"].as_str()?, row["name"].as_str()?);
+        let what = match row["result"]["error"].as_str() {
+            Some(error) => error.to_owned(),
+            None => checked(&row["result"]),
+        };
+        let fine = ["", "complete, in order"].contains(&&*what);
+        (name.starts_with("outbox") && !fine).then(|| format!("{id} {name}: {what}"))
+    })
+    .collect()
+}
+
 /// The tables, with the charts drawn of them, and the line of ratios.
 pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
     let results = all["results"].as_array().cloned().unwrap_or_default();
@@ -269,6 +284,9 @@ fn summary(results: &[Value]) -> String {
 /// The last minute of a curve against the first, or sixth of one of less than six minutes.
 pub fn last_of_first(result: &Value) -> Option<f64> {
     let curve = result["measured"]["found"]["curve"].as_array()?;
+    if curve.is_empty() {
+        return None;
+    }
     let part = (curve.len() / 6).clamp(1, 60);
     let sum = |part: &[Value]| part.iter().filter_map(Value::as_f64).sum::<f64>();
     Some(sum(&curve[curve.len() - part..]) / sum(&curve[..part]).max(1.0))
@@ -284,4 +302,90 @@ fn thousands(number: f64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn row(id: &str, name: &str, found: Value) -> Value {
+        json!({ "id": id, "name": name, "result": { "measured": { "found": found } } })
+    }
+
+    fn rate(id: &str, name: &str, per_second: u32) -> Value {
+        row(id, name, json!({ "per_second": per_second }))
+    }
+
+    #[test]
+    fn ratios_are_of_the_best_of_each() {
+        let said = summary(&[
+            rate("A 16x1", "raw", 100),
+            rate("A 16x1", "outbox", 90),
+            rate("A 16x1", "cf-modkit-db", 60),
+            rate("B 4", "raw", 900),
+            rate("B 4", "outbox", 200),
+            rate("B 4", "outbox (high throughput)", 400),
+            rate("B 4", "cf-modkit-db (low latency)", 50),
+            rate("B 4", "graphile_worker", 160),
+            rate("B 4 transactional", "outbox", 320),
+            rate("B 4 transactional", "cf-modkit-db (high throughput)", 80),
+            rate("E", "outbox", 300),
+            rate("E", "cf-modkit-db (high throughput)", 240),
+            rate("E", "cf-modkit-db (low latency)", 150),
+            rate("G backlog 10000", "outbox", 120),
+            rate("G backlog 5000000", "outbox", 100),
+        ]);
+        let expected = "summary: A 16 producers: of raw 0.90; x cf-modkit-db 1.50; \
+            B 4 leased: x best peer 2.50; B 4 transactional: x best peer 2.00; \
+            E: x cf-modkit-db 1.25; its low latency 2.00; G backlog 5 million: cost x 1.20";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_curve_is_its_last_minute_against_its_first() {
+        let minutes = [vec![4; 60], vec![9; 480], vec![3; 60]].concat();
+        let of = |curve: Vec<i32>| {
+            let row = row("H", "outbox", json!({ "curve": curve }));
+            last_of_first(&row["result"])
+        };
+        assert_eq!(of(minutes), Some(0.75));
+        assert_eq!(of(vec![2, 1]), Some(0.5));
+        assert_eq!(of(Vec::new()), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_aloud() {
+        let of = |complete: bool, ordered: bool, twice: u32, late: u32| {
+            let seen = json!({ "duplicates": twice, "out_of_order": late });
+            let found = json!({ "seen": seen, "complete": complete });
+            checked(&json!({ "measured": { "ordered": ordered, "found": found } }))
+        };
+        assert_eq!(of(true, true, 0, 0), "complete, in order");
+        assert_eq!(of(false, true, 0, 2), "INCOMPLETE, 2 OUT OF ORDER");
+        assert_eq!(of(true, false, 3, 2), "complete, 3 twice, unordered");
+    }
+
+    #[test]
+    fn a_run_in_which_ours_is_wrong_is_none() {
+        let found = |complete: bool| json!({ "seen": {}, "complete": complete });
+        let failed = json!({ "id": "C", "name": "outbox", "result": { "error": "gone" } });
+        let mut results = vec![
+            rate("A", "outbox", 1),
+            row("B", "outbox", found(true)),
+            row("B", "outbox (low latency)", found(false)),
+            row("B", "hexeract", found(false)),
+            failed,
+        ];
+        for row in &mut results {
+            row["result"]["measured"]["ordered"] = true.into();
+        }
+        assert_eq!(
+            wrong(&json!({ "results": results })),
+            [
+                "B outbox (low latency): INCOMPLETE, in order",
+                "C outbox: gone"
+            ]
+        );
+    }
 }

@@ -185,3 +185,40 @@ impl Sink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is seen of numbers of the keys 1 and 2.
+    fn seen(arrivals: &[(u32, u32)]) -> (usize, usize, usize) {
+        let sink = Sink::default();
+        for (key, number) in arrivals {
+            sink.took(*key, *number, 0, 1);
+        }
+        let seen = sink.seen();
+        (seen.arrived, seen.duplicates, seen.out_of_order)
+    }
+
+    #[test]
+    fn what_comes_again_or_late_is_counted() {
+        assert_eq!(seen(&[(1, 0), (2, 0), (1, 1), (2, 1)]), (4, 0, 0));
+        assert_eq!(seen(&[(1, 0), (1, 2), (1, 1)]), (3, 0, 1));
+        assert_eq!(seen(&[(1, 0), (1, 1), (1, 0)]), (2, 1, 0));
+        assert_eq!(seen(&[(1, 1), (2, 0), (1, 0)]), (3, 0, 1));
+        assert_eq!(seen(&[(1, 64), (1, 64), (1, 0)]), (2, 1, 1));
+    }
+
+    #[test]
+    fn latency_is_from_the_commit_where_that_is_known() {
+        let sink = Sink::with_times();
+        sink.took(1, 0, 0, 9_000);
+        let at = 7_000;
+        sink.count_from(&[Commit {
+            key: 1,
+            number: 0,
+            at,
+        }]);
+        assert!((sink.seen().p50_ms - 2.0).abs() < 0.01);
+    }
+}
