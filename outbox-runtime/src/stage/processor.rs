@@ -162,7 +162,10 @@ pub(crate) async fn turn(
                     () = consumer.stop.stopping.cancelled() => {}
                 }
             }
-            wakes.heard();
+            // A chained claim has looked already: a signal since then is not heard yet.
+            if chained.is_none() {
+                wakes.heard();
+            }
         }
         let (mut claimed, clock) = match chained.take() {
             Some(claim) => claim,

@@ -1,9 +1,10 @@
 //! Who knows of a commit wakes the sequencer at once; who does not leaves it to
 //! the next look, which these tests put off for an hour.
 
+use super::scripted::{Act, Kind, Scripted, create_ledger};
 use super::*;
-use outbox_runtime::{Outbox, OutboxHandle, OutboxProfile};
-use outbox_tests::{on_every_engine, on_every_server};
+use outbox_runtime::{Outbox, OutboxHandle, OutboxProfile, QueueBuilder};
+use outbox_tests::{Engine, on_every_engine, on_every_server};
 use sea_orm::{TransactionError, TransactionTrait};
 use std::time::Instant;
 
@@ -13,21 +14,67 @@ const AFTER_THE_HOT_WINDOW: Duration = Duration::from_millis(1_500);
 /// What "at once" may take on a busy machine; without a wake-up it is an hour.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// A queue that nobody else enqueues to, because signals are process-wide, and
-/// an outbox whose reconciler looks once, at the start.
-async fn start(db: &TestDb, seen: &Seen) -> (Queue, OutboxHandle) {
+/// A queue that nobody else enqueues to, because signals are process-wide, of an outbox
+/// whose reconciler looks once, at the start.
+fn lone_queue(db: &TestDb, partitions: Partitions) -> (Queue, QueueBuilder) {
     let name = format!("waking-{}", uuid::Uuid::new_v4().simple());
-    let queue = Queue::try_of(name, Partitions::of(2)).unwrap();
+    let queue = Queue::try_of(name, partitions).unwrap();
     let mut profile = OutboxProfile::default();
     profile.reconciler.idle_interval = Duration::from_secs(3_600);
-    let running = Outbox::builder(db.connection().clone())
+    let builder = Outbox::builder(db.connection().clone())
         .profile(profile)
-        .queue(queue.name(), queue.partitions())
-        .leased(seen.clone())
-        .start()
-        .await
-        .unwrap();
+        .queue(queue.name(), queue.partitions());
+    (queue, builder)
+}
+
+async fn start(db: &TestDb, seen: &Seen) -> (Queue, OutboxHandle) {
+    let (queue, builder) = lone_queue(db, Partitions::of(2));
+    let running = builder.leased(seen.clone()).start().await.unwrap();
     (queue, running)
+}
+
+/// Makes a commit that has written to the ledger take 10 ms, where the engine can.
+async fn slow_down_commits(db: &TestDb) {
+    if db.engine() == Engine::Postgres {
+        db.execute(
+            "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN PERFORM pg_sleep(0.01); RETURN NULL; END'",
+        )
+        .await;
+        db.execute(
+            "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger \
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
+        )
+        .await;
+    }
+}
+
+/// Commits messages in pairs, the second at every moment from the first one's call on to
+/// well after its commit: each must be handled without another look.
+async fn assert_no_signal_is_lost(db: &TestDb, kind: Kind) {
+    let handler = Scripted::new(kind, |_, _| Act::Succeed);
+    let (queue, builder) = lone_queue(db, Partitions::of(1));
+    let running = handler.serve(builder).start().await.unwrap();
+    for pair in 0..60 {
+        let calls = async |count: usize| {
+            let began = Instant::now();
+            let what = format!("{kind:?}: {count} calls");
+            eventually(&what, async || handler.calls().len() >= count).await;
+            assert!(
+                began.elapsed() < AT_ONCE,
+                "{what} took {:?}",
+                began.elapsed()
+            );
+        };
+        let sent = [2 * pair, 2 * pair + 1].map(|n| message("k", n));
+        let [first, second] = sent;
+        enqueue(db.connection(), &queue, first).await.unwrap();
+        calls(2 * pair + 1).await;
+        tokio::time::sleep(Duration::from_millis(pair as u64 % 20)).await;
+        enqueue(db.connection(), &queue, second).await.unwrap();
+        calls(2 * pair + 2).await;
+    }
+    running.stop().await;
 }
 
 /// Lets the signal that `enqueue` gave come to nothing.
@@ -36,6 +83,13 @@ async fn let_the_sequencer_rest() {
 }
 
 on_every_engine! {
+    async fn a_signal_during_a_commit_is_not_lost(db: &TestDb) {
+        create_ledger(db).await;
+        slow_down_commits(db).await;
+        assert_no_signal_is_lost(db, Kind::LeasedEach).await;
+        assert_no_signal_is_lost(db, Kind::TransactionalEach).await;
+    }
+
     async fn the_commit_of_a_begun_transaction_wakes_at_once(db: &TestDb) {
         let seen = Seen::default();
         let (queue, running) = start(db, &seen).await;
