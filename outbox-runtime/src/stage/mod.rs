@@ -10,5 +10,6 @@ mod opening;
 pub(crate) mod processor;
 pub(crate) mod route;
 mod settlement;
+mod transaction;
 pub(crate) mod transactional;
 pub(crate) mod wakes;

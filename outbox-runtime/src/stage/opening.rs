@@ -11,7 +11,7 @@ use super::processor::Claim;
 use crate::handler::OutboxMessage;
 use crate::store::cursor::Claimed;
 use crate::store::registration::{StoredConsumer, stored_consumer};
-use sea_orm::DbErr;
+use sea_orm::{ConnectionTrait, DbErr};
 use std::time::Duration;
 
 /// How long a consumer's complete process may be silent before it counts as gone.
@@ -31,8 +31,9 @@ pub(super) enum Opened {
 }
 
 /// Turns rows into messages, up to the first that is not ours to pass over.
-pub(super) async fn open(
+pub(super) async fn open<C: ConnectionTrait>(
     consumer: &Consumer,
+    conn: &C,
     partition: u32,
     claimed: Claimed,
     clock: LeaseClock,
@@ -62,7 +63,7 @@ pub(super) async fn open(
             Some(_) if row.done => claim.recorded = true,
             Some(body) if body.target.as_ref().is_some_and(|t| *t != consumer.name) => {}
             Some(body) => {
-                let sorted = sort(consumer, &body.event_type, &mut stored).await?;
+                let sorted = sort(consumer, conn, &body.event_type, &mut stored).await?;
                 if sorted != Sorted::PassedOver {
                     if sorted != Sorted::Ours && !first {
                         return Ok(Opened::Ours(claim));
@@ -99,8 +100,9 @@ pub(super) enum Sorted {
 /// Says whose an event type is. What the database knows of the consumer is asked
 /// after the claim, and once: whoever registered before these messages were
 /// enqueued is in the answer.
-pub(super) async fn sort(
+pub(super) async fn sort<C: ConnectionTrait>(
     consumer: &Consumer,
+    conn: &C,
     event_type: &str,
     stored: &mut Option<StoredConsumer>,
 ) -> Result<Sorted, DbErr> {
@@ -108,8 +110,7 @@ pub(super) async fn sort(
         return Ok(Sorted::Ours);
     }
     if stored.is_none() {
-        let (db, name) = (&consumer.db, &consumer.name);
-        *stored = Some(stored_consumer(db, consumer.queue_id, name).await?);
+        *stored = Some(stored_consumer(conn, consumer.queue_id, &consumer.name).await?);
     }
     let Some(stored) = stored else {
         return Ok(Sorted::Ours);

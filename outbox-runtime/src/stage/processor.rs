@@ -4,13 +4,14 @@ use super::consumer::Consumer;
 use super::guard::LeaseClock;
 use super::opening::{Opened, open};
 use super::settlement::{bury_exhausted, exhausted, settle_failure, settle_stopped};
+use super::transaction::release;
 use super::wakes::Wakes;
 use super::{leased, transactional};
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::store::claims::QuickClaim;
 use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
 use crate::tuning::Pace;
-use sea_orm::DbErr;
+use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
 /// While others may be waiting for its permit, a partition has so many batches, or
@@ -39,6 +40,8 @@ pub(crate) struct PartitionState {
     /// Whether the next message must be alone among those suspected of killing
     /// the process.
     suspected: bool,
+    /// Transactions in a row whose commit lost a race.
+    pub(super) lost_races: u32,
 }
 
 impl PartitionState {
@@ -49,6 +52,7 @@ impl PartitionState {
             place: None,
             failures: 0,
             suspected: false,
+            lost_races: 0,
         }
     }
 
@@ -122,12 +126,20 @@ impl Claim {
     }
 }
 
+/// What a claim found, since when its lease is trusted, and the transaction for its
+/// handlers, where they have one.
+pub(crate) struct Found {
+    pub(super) claimed: Claimed,
+    pub(super) clock: LeaseClock,
+    pub(super) tx: Option<DatabaseTransaction>,
+}
+
 /// How a claim ended for the turn that made it.
 pub(crate) enum Worked {
     /// All done; to be acknowledged with the next claim.
     Done(Ack),
     /// All done and acknowledged, and this is the next claim.
-    Chained(Claimed, LeaseClock),
+    Chained(Found),
     /// Settled; the lease is given back.
     Settled(Next),
 }
@@ -167,8 +179,8 @@ pub(crate) async fn turn(
                 wakes.heard();
             }
         }
-        let (mut claimed, clock) = match chained.take() {
-            Some(claim) => claim,
+        let found = match chained.take() {
+            Some(found) => found,
             None if last && state.unsaved.is_none() => return Ok(next_turn(&mut pace)),
             None => {
                 if state.suspected && state.unsaved.is_none() {
@@ -183,10 +195,15 @@ pub(crate) async fn turn(
                     None => consumer.refuse(),
                 };
                 let found = claim(consumer, partition_id, state, limit, refuse).await?;
-                more = found.0.rows.len() >= limit as usize;
+                more = found.claimed.rows.len() >= limit as usize;
                 found
             }
         };
+        let Found {
+            mut claimed,
+            clock,
+            tx,
+        } = found;
         if !claimed.free {
             return Ok(Next::Busy);
         }
@@ -210,26 +227,40 @@ pub(crate) async fn turn(
         if !charged.is_some_and(|attempts| consumer.needs_solitude(attempts)) {
             alone = None;
         }
-        let worked = match open(consumer, partition, claimed, clock).await? {
+        // On the connection in hand, if there is one: it may be the last of the pool.
+        let opened = match &tx {
+            Some(tx) => open(consumer, tx, partition, claimed, clock).await?,
+            None => open(consumer, &consumer.db, partition, claimed, clock).await?,
+        };
+        let worked = match opened {
             Opened::Ours(claim) if exhausted(consumer, &claim) => {
+                release_any(tx).await;
                 bury_exhausted(consumer, &claim).await?
             }
             Opened::Foreign { claim, elsewhere } => {
+                release_any(tx).await;
                 leave_or_fail(consumer, &claim, elsewhere).await?
             }
             Opened::Ours(claim) if consumer.is_transactional() => {
-                transactional::work(consumer, state, claim, last).await?
+                transactional::work(consumer, state, claim, tx, last).await?
             }
             Opened::Ours(claim) => leased::work(consumer, state, claim).await?,
         };
         match worked {
             Worked::Done(ack) => state.unsaved = Some(ack),
-            Worked::Chained(claimed, clock) => chained = Some((claimed, clock)),
+            Worked::Chained(found) => chained = Some(found),
             Worked::Settled(Next::Again) if !last => {}
             Worked::Settled(next) => return Ok(next),
         }
     }
     Ok(Next::Again)
+}
+
+/// Gives back the connection of handlers that are not going to run.
+async fn release_any(tx: Option<DatabaseTransaction>) {
+    if let Some(tx) = tx {
+        release(tx).await;
+    }
 }
 
 /// The pause that is due before the next batch is made without the permit.
@@ -275,7 +306,7 @@ async fn claim(
     state: &mut PartitionState,
     limit: u32,
     refuse: Refuse,
-) -> Result<(Claimed, LeaseClock), DbErr> {
+) -> Result<Found, DbErr> {
     let saving = state.unsaved.is_some();
     let request = ClaimRequest {
         partition_id,
@@ -288,11 +319,19 @@ async fn claim(
         refuse,
         asynchronous: consumer.asynchronous,
     };
+    if consumer.is_transactional() {
+        return transactional::claim(consumer, &request).await;
+    }
+    let found = |claimed, clock| Found {
+        claimed,
+        clock,
+        tx: None,
+    };
     if let Some(claims) = &consumer.claims
         && let Some(quick) = QuickClaim::of(&request)
         && let Some((claimed, began)) = claims.claim(quick).await
     {
-        return Ok((claimed, LeaseClock::since(began, consumer.lease)));
+        return Ok(found(claimed, LeaseClock::since(began, consumer.lease)));
     }
     let _permit = consumer.statements.acquire().await;
     let clock = LeaseClock::start(consumer.lease);
@@ -306,7 +345,7 @@ async fn claim(
                     "lost the lease; what was done will be delivered again"
                 );
             }
-            Ok((claimed, clock))
+            Ok(found(claimed, clock))
         }
         Err(error) => {
             // Whether it was saved is unknown; saying it again does no harm.

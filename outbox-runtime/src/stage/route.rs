@@ -1,7 +1,7 @@
 //! Which handler gets which message, and handing messages over, run by run.
 
 use super::guard::{LeaseClock, Limit, Running};
-use super::transactional::{abort, is_over};
+use super::transaction::{abort, is_over};
 use crate::handler::{
     Batch, Ctx, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage, Progress,
     TransactionalHandler, TransactionalMessageHandler,

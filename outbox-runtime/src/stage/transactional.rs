@@ -8,49 +8,50 @@
 //! handler keeps could release it under our feet. On MySQL one savepoint spans the
 //! whole transaction: there a deadlock ends the transaction, and if the handler
 //! does not say so, what follows would commit by itself; releasing the savepoint
-//! fails then, and before the next message of the batch begins we ask. A nested transaction that a handler leaves open may take the writes
-//! of later messages along when it is rolled back: if there is one at the end, all
-//! is rolled back and each message has a transaction of its own.
+//! fails then, and before the next message of the batch begins we ask. A nested
+//! transaction that a handler leaves open may take the writes of later messages along
+//! when it is rolled back: if there is one at the end, all is rolled back and each
+//! message has a transaction of its own.
+//!
+//! The first transaction of a claim is in hand before the claim is made
+//! ([`transaction`](super::transaction)).
 
 use super::consumer::Consumer;
 use super::guard::{self, Ended, LeaseClock, Running};
-use super::processor::{Claim, Next, PartitionState, Worked};
+use super::processor::{Claim, Found, Next, PartitionState, Worked};
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
-use crate::dialect::{Dialect, ErrorClass, classify, handler_transaction_options};
+use super::transaction::{abort, begin, commit_and_begin, has_nested, release, roll_back};
+use crate::dialect::{Dialect, ErrorClass, classify};
 use crate::handler::{HandlerResult, Progress};
-use crate::store::cursor::{self, ClaimRequest, Claimed, Place};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
+use crate::store::cursor::{self, ClaimRequest, Place};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use std::ops::Range;
-use std::time::Duration;
 
 const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
 const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
-/// Refused inside a transaction, harmless outside of one: whether there still is
-/// one, on MySQL, without touching its savepoints.
-const IS_OVER: &str = "SET TRANSACTION READ WRITE";
-/// What sqlx calls the savepoint of a nested transaction.
-const END_NESTED: &str = "RELEASE SAVEPOINT _sqlx_savepoint_1";
-/// Ends the transaction whatever is nested in it, and begins another, which is
-/// the one that sqlx then rolls back.
-const ABORT: &str = "ROLLBACK AND CHAIN";
-/// With the savepoints that sqlx may believe in, as many as a batch of handlers may
-/// have left: here it counts only what succeeds, and would give the pool a connection
-/// that is still in a transaction.
-const ABORT_SQLITE: &str = "\
-    ROLLBACK; BEGIN; \
-    SAVEPOINT _sqlx_savepoint_1; SAVEPOINT _sqlx_savepoint_2; \
-    SAVEPOINT _sqlx_savepoint_3; SAVEPOINT _sqlx_savepoint_4; \
-    SAVEPOINT _sqlx_savepoint_5; SAVEPOINT _sqlx_savepoint_6; \
-    SAVEPOINT _sqlx_savepoint_7; SAVEPOINT _sqlx_savepoint_8; \
-    SAVEPOINT _sqlx_savepoint_9; SAVEPOINT _sqlx_savepoint_10; \
-    SAVEPOINT _sqlx_savepoint_11; SAVEPOINT _sqlx_savepoint_12; \
-    SAVEPOINT _sqlx_savepoint_13; SAVEPOINT _sqlx_savepoint_14; \
-    SAVEPOINT _sqlx_savepoint_15; SAVEPOINT _sqlx_savepoint_16";
+
+/// After so many commits in a row that lost a race, the message is charged: it may never win.
+const LOST_RACES: u32 = 5;
+
+/// Takes a connection, claims on it, and keeps it for the handlers.
+pub(super) async fn claim(consumer: &Consumer, request: &ClaimRequest<'_>) -> Result<Found, DbErr> {
+    let tx = begin(consumer).await?;
+    let clock = LeaseClock::start(consumer.lease);
+    let claimed = cursor::claim(&tx, request).await?;
+    let tx = if claimed.rows.is_empty() {
+        release(tx).await;
+        None
+    } else {
+        commit_and_begin(tx).await?
+    };
+    Ok(Found { claimed, clock, tx })
+}
 
 pub(crate) async fn work(
     consumer: &Consumer,
     state: &mut PartitionState,
     claim: Claim,
+    mut tx: Option<DatabaseTransaction>,
     last: bool,
 ) -> Result<Worked, DbErr> {
     let total = claim.messages.len();
@@ -58,8 +59,10 @@ pub(crate) async fn work(
     let mut size = total;
     let mut suspect = false;
     let mut alone = false;
-    // The next claim is made in the same transaction as long as all goes well.
-    let next = if last {
+    // The next claim is made in the same transaction as long as all goes well, unless there
+    // is a pause before it, which must not be spent in a transaction.
+    let paced = !consumer.tuning.active_interval.is_zero();
+    let next = if last || paced {
         0
     } else {
         state
@@ -70,7 +73,10 @@ pub(crate) async fn work(
     loop {
         let chunk = done..(done + size).min(total);
         let chain = (chunk == (0..total)).then_some((next, state.place.as_ref()));
-        let ran = match run(consumer, &claim, chunk.clone(), chain).await {
+        let ran = match run(consumer, &claim, tx.take(), chunk.clone(), chain).await {
+            Ok(Ran::Raced(error)) if state.lost_races >= LOST_RACES => {
+                charge_for_races(consumer, &claim, &error)
+            }
             Ok(ran) => ran,
             Err(error) => {
                 settle_aborted(consumer, &claim, done, &error).await?;
@@ -78,11 +84,16 @@ pub(crate) async fn work(
             }
         };
         match ran {
-            Ran::Chained(claimed, clock) => {
+            Ran::Chained(found) => {
+                state.lost_races = 0;
                 state.succeeded(consumer.tuning.batch_size);
-                return Ok(Worked::Chained(claimed, clock));
+                return Ok(match paced && !last {
+                    true => Worked::Settled(Next::Again),
+                    false => Worked::Chained(found),
+                });
             }
             Ran::Committed(count) => {
+                state.lost_races = 0;
                 done += count;
                 if done == total || claim.clock.is_half_over() {
                     // The rest, if any, has a lease of its own.
@@ -101,12 +112,18 @@ pub(crate) async fn work(
                 suspect = after > 0;
             }
             Ran::Failed { result, .. } => {
+                state.lost_races = 0;
                 state.failed_after(done, consumer.tuning.degradation_threshold);
                 return settle_failure(consumer, &claim, done, Vec::new(), result).await;
             }
             Ran::Unsure => {
                 size = 1;
                 alone = true;
+            }
+            Ran::Raced(error) => {
+                state.lost_races += 1;
+                settle_aborted(consumer, &claim, done, &error).await?;
+                return Err(error);
             }
             Ran::Stopped => return settle_stopped(consumer, &claim, done, Vec::new()).await,
             Ran::Lost => {
@@ -122,10 +139,27 @@ pub(crate) async fn work(
     }
 }
 
+/// A transaction that could not be committed once more.
+fn charge_for_races(consumer: &Consumer, claim: &Claim, error: &DbErr) -> Ran {
+    tracing::warn!(
+        queue = &*consumer.queue,
+        partition = claim.partition,
+        consumer = consumer.name,
+        %error,
+        "a handler's transaction lost a race {LOST_RACES} times in a row at its commit; \
+         from now on that counts as a failed attempt"
+    );
+    let reason = format!("its transaction could not be committed {LOST_RACES} times: {error}");
+    Ran::Failed {
+        after: 0,
+        result: HandlerResult::retry(reason),
+    }
+}
+
 /// How a transaction ended.
 enum Ran {
     /// Everything is committed, together with the next claim.
-    Chained(Claimed, LeaseClock),
+    Chained(Found),
     /// So many messages are committed.
     Committed(usize),
     /// Rolled back: so many messages were fine, the next one was not.
@@ -133,21 +167,38 @@ enum Ran {
     /// Rolled back: a handler left a savepoint open, or rolled back to it. The
     /// writes of later messages may be gone with it.
     Unsure,
+    /// Rolled back: the handlers said it went well, and the commit lost a race.
+    Raced(DbErr),
     /// Rolled back because the process stops.
     Stopped,
     /// Rolled back because somebody else has the lease.
     Lost,
 }
 
+impl Ran {
+    /// Rolled back because a handler left a nested transaction open: which of several
+    /// messages did, is not known.
+    fn nested(messages: usize) -> Self {
+        if messages > 1 {
+            Self::Unsure
+        } else {
+            Self::Lost
+        }
+    }
+}
+
 async fn run(
     consumer: &Consumer,
     claim: &Claim,
+    tx: Option<DatabaseTransaction>,
     chunk: Range<usize>,
     chain: Option<(u32, Option<&Place>)>,
 ) -> Result<Ran, DbErr> {
     let dialect = Dialect::of(&consumer.db)?;
-    let options = handler_transaction_options(dialect);
-    let tx = consumer.db.begin_with_options(options).await?;
+    let tx = match tx {
+        Some(tx) => tx,
+        None => begin(consumer).await?,
+    };
     let spanned = dialect == Dialect::MySql;
     if spanned {
         tx.execute_unprepared(BEGIN_SPAN).await?;
@@ -191,12 +242,10 @@ async fn run(
         });
     }
     let whole = count == messages.len();
-    // PostgreSQL tells with the claim. Elsewhere there is no such savepoint to
-    // release unless a handler left it; that it is not there is an error of no consequence.
-    let probe = dialect != Dialect::Postgres && messages.len() > 1;
-    if probe && tx.execute_unprepared(END_NESTED).await.is_ok() {
+    // PostgreSQL tells with the claim.
+    if dialect != Dialect::Postgres && has_nested(&tx).await {
         roll_back(tx).await;
-        return Ok(Ran::Unsure);
+        return Ok(Ran::nested(messages.len()));
     }
     let span = if spanned {
         tx.execute_unprepared(END_SPAN).await.map(drop)
@@ -212,8 +261,10 @@ async fn run(
     };
     match committed {
         Ok(ran) => Ok(ran),
+        // Nobody's fault, unless it happens again and again.
+        Err(error) if classify(&error) == ErrorClass::Race => Ok(Ran::Raced(error)),
         // The handlers said it went well, the database says otherwise: one of
-        // them ignored an error. Lost connections and races are nobody's fault.
+        // them ignored an error. A lost connection is nobody's fault.
         Err(error) if classify(&error) == ErrorClass::Statement => Ok(Ran::Failed {
             after: 0,
             result: HandlerResult::retry(format!(
@@ -223,11 +274,6 @@ async fn run(
         }),
         Err(error) => Err(error),
     }
-}
-
-/// Whether the server has ended the transaction by itself, as only MySQL does.
-pub(super) async fn is_over(tx: &DatabaseTransaction) -> bool {
-    tx.get_database_backend() == DbBackend::MySql && tx.execute_unprepared(IS_OVER).await.is_ok()
 }
 
 /// Moves the cursor and commits; the lease stays.
@@ -253,7 +299,7 @@ async fn commit(
         return Ok(Ran::Lost);
     }
     tx.commit().await?;
-    if took_effect(consumer, claim, processed).await? {
+    if took_effect(&consumer.db, consumer, claim, processed).await? {
         Ok(Ran::Committed(count))
     } else {
         Ok(Ran::Lost)
@@ -262,8 +308,13 @@ async fn commit(
 
 /// Whether a commit did what it said: it does not if the handler left a nested
 /// transaction open, or if the transaction was aborted.
-async fn took_effect(consumer: &Consumer, claim: &Claim, processed: i64) -> Result<bool, DbErr> {
-    let written = cursor::processed(&consumer.db, claim.partition_id, &consumer.name).await?;
+async fn took_effect<C: ConnectionTrait>(
+    conn: &C,
+    consumer: &Consumer,
+    claim: &Claim,
+    processed: i64,
+) -> Result<bool, DbErr> {
+    let written = cursor::processed(conn, claim.partition_id, &consumer.name).await?;
     Ok(written >= processed)
 }
 
@@ -296,41 +347,18 @@ async fn commit_and_claim(
         roll_back(tx).await;
         return Ok(Ran::Lost);
     }
-    if !claimed.outermost && claim.messages.len() > 1 {
+    if !claimed.outermost {
         roll_back(tx).await;
-        return Ok(Ran::Unsure);
+        return Ok(Ran::nested(claim.messages.len()));
     }
-    tx.commit().await?;
-    if claimed.rows.is_empty() && !took_effect(consumer, claim, processed).await? {
-        return Ok(Ran::Lost);
-    }
-    Ok(Ran::Chained(claimed, clock))
-}
-
-/// A rollback that fails, or that waits behind a statement of a handler that was
-/// dropped, is left to the connection: it comes before its next use or its end.
-async fn roll_back(tx: DatabaseTransaction) {
-    abort(&tx).await;
-    match tokio::time::timeout(Duration::from_secs(1), tx.rollback()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "rolling back"),
-        Err(_) => tracing::debug!("rolling back takes long"),
-    }
-}
-
-/// Ends what a handler has begun, once its statement is over. While a nested transaction is
-/// kept by a handler, sqlx would only roll back to its savepoint, and what is before it
-/// could be committed later.
-///
-/// On MySQL it waits long for the statement: one that is dropped while the server prepares
-/// it leaves a connection that answers nothing any more and that the pool never gets back.
-pub(super) async fn abort(tx: &DatabaseTransaction) {
-    let (abort, patience) = match tx.get_database_backend() {
-        DbBackend::MySql => (ABORT, Duration::from_secs(10)),
-        DbBackend::Sqlite => (ABORT_SQLITE, Duration::from_secs(1)),
-        _ => (ABORT, Duration::from_secs(1)),
+    let tx = if claimed.rows.is_empty() {
+        tx.commit().await?;
+        if !took_effect(&*consumer.kept, consumer, claim, processed).await? {
+            return Ok(Ran::Lost);
+        }
+        None
+    } else {
+        commit_and_begin(tx).await?
     };
-    if let Ok(Err(error)) = tokio::time::timeout(patience, tx.execute_unprepared(abort)).await {
-        tracing::debug!(%error, "rolling back");
-    }
+    Ok(Ran::Chained(Found { claimed, clock, tx }))
 }

@@ -6,7 +6,7 @@
 use super::sql::{execute, query};
 use crate::dialect::{Dialect, transaction_options};
 use crate::queue::Queue;
-use sea_orm::{DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -176,13 +176,13 @@ pub(crate) fn registered_types(event_types: Option<&BTreeSet<String>>) -> BTreeS
 }
 
 /// Reads a consumer.
-pub(crate) async fn stored_consumer(
-    db: &DatabaseConnection,
+pub(crate) async fn stored_consumer<C: ConnectionTrait>(
+    conn: &C,
     queue_id: i64,
     name: &str,
 ) -> Result<StoredConsumer, DbErr> {
     let rows = query(
-        db,
+        conn,
         "SELECT event_types, {now_us} - {us(seen_at)} FROM outbox_consumer \
          WHERE queue_id = ? AND name = ?",
         [queue_id.into(), name.into()],

@@ -131,6 +131,52 @@ fn a_refused_statement_is_charged_on_sqlite_too() {
     });
 }
 
+/// How each engine refuses the commit of whoever wrote `k:1` into the ledger, as if it lost
+/// a race.
+fn refuse_as_a_race(engine: Engine) -> &'static [&'static str] {
+    match engine {
+        Engine::Postgres => &[
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF NEW.note = 'k:1' THEN RAISE EXCEPTION 'refused' USING ERRCODE = '40001'; END IF; \
+             RETURN NULL; END $$",
+            "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON ledger \
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+        ],
+        // Nothing fails at its COMMIT itself: our last statement before it does.
+        _ => &[
+            "CREATE TRIGGER refuse BEFORE UPDATE ON outbox_cursor FOR EACH ROW BEGIN \
+             IF EXISTS (SELECT 1 FROM ledger WHERE note = 'k:1') \
+             THEN SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END IF; END",
+        ],
+    }
+}
+
+on_every_server! {
+    async fn a_transaction_that_loses_every_race_is_charged_at_last(db: &TestDb) {
+        create_ledger(db).await;
+        for sql in refuse_as_a_race(db.engine()) {
+            db.execute(sql).await;
+        }
+        let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
+        commit_many(db, &QUEUE, "k", 0..3).await;
+        let queue = eager_orders(&db.connect().await).retry(soon(2));
+        let running = handler.serve(queue).start().await.unwrap();
+        drained(db).await;
+        running.stop().await;
+        let consumer = handler.kind().consumer();
+        assert_eq!(ledger(db, &consumer).await, ["k:0", "k:2"]);
+        let letters = outbox::DeadLetters::new(db.connection().clone());
+        let letters = letters.list(&outbox::DeadLetterFilter::new()).await.unwrap();
+        assert_eq!(letters.len(), 1, "{letters:?}");
+        assert_eq!(letters[0].attempts, 2);
+        assert!(letters[0].reason.contains("could not be committed"), "{}", letters[0].reason);
+        let calls = handler.calls_for("k:1");
+        assert!(calls.len() >= 10, "a race is tried again: {}", calls.len());
+        let charged: Vec<u32> = calls.iter().map(|call| call.attempts).collect();
+        assert!(charged[..5].iter().all(|attempts| *attempts == 0), "{charged:?}");
+    }
+}
+
 /// Fails once, and keeps the database's only writer busy as it does.
 #[derive(Clone)]
 struct Hogging {

@@ -25,6 +25,7 @@ mod poison;
 mod processes;
 mod scripted;
 mod stale;
+mod starved;
 mod stop;
 mod timeouts;
 mod together;

@@ -87,7 +87,7 @@ impl Session<'_> {
             self.lanes.add_done(seq);
             return Ok(true);
         }
-        match sort(consumer, &body.event_type, stored).await? {
+        match sort(consumer, &consumer.db, &body.event_type, stored).await? {
             Sorted::PassedOver => {
                 self.lanes.add_done(seq);
                 return Ok(true);
