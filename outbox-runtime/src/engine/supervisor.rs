@@ -41,6 +41,10 @@ const VACUUM_PAUSE: Duration = Duration::from_millis(100);
 const SHORT_VACUUM_PAUSE: Duration = Duration::from_millis(10);
 const LONG_VACUUM_PAUSE: Duration = Duration::from_millis(500);
 
+/// After so many of its idle intervals vacuum begins at the oldest rows again: a server that
+/// crashed may have brought back what it had deleted, and nobody says so.
+const VACUUM_STARTS_OVER: u32 = 5;
+
 /// How often a process says that it is there.
 const SAY_SEEN_EVERY: Duration = Duration::from_secs(15);
 
@@ -280,18 +284,23 @@ fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
     }
 }
 
-/// Deletes what everybody has passed, soon after the work.
+/// Deletes what everybody has passed, soon after the work. It remembers where it stopped.
+/// That is true only until the server loses a commit, so it starts over after an error and
+/// from time to time.
 pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
     let tuning = &shared.profile.vacuum;
-    let mut from: BTreeMap<i64, i64> = BTreeMap::new();
-    for runtime in &shared.queues {
-        for partition in 0..runtime.queue.partitions().count() {
-            from.insert(runtime.queue.id() | i64::from(partition), 0);
-        }
-    }
+    let every_partition = shared.queues.iter().flat_map(|runtime| {
+        let partitions = 0..runtime.queue.partitions().count();
+        partitions.map(|partition| runtime.queue.id() | i64::from(partition))
+    });
+    let oldest: BTreeMap<i64, i64> = every_partition.map(|id| (id, 0)).collect();
+    let (mut from, mut started_over) = (oldest.clone(), Instant::now());
     let mut failures = 0;
     let mut pace = Pace::new(tuning);
     while !shared.stopping() {
+        if started_over.elapsed() >= tuning.idle_interval * VACUUM_STARTS_OVER {
+            (from, started_over) = (oldest.clone(), Instant::now());
+        }
         let places: Vec<(i64, i64)> = from.iter().map(|(id, after)| (*id, *after)).collect();
         let retention = cursor::micros(shared.retention);
         let pass = cleanup::vacuum(
@@ -303,6 +312,7 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         );
         let began = Instant::now();
         let Some(done) = shared.pass("vacuum", tuning, &mut failures, pass).await else {
+            (from, started_over) = (oldest.clone(), Instant::now());
             continue;
         };
         // Many rows: more will come. Few that take long: an old transaction is open, and

@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox_runtime::{Outbox, OutboxProfile};
-use outbox_tests::{Engine, on_every_engine, on_every_server, run};
+use outbox_tests::{Engine, PrivateServer, on_every_engine, on_every_server, run, run_at};
 use sea_orm::TransactionTrait;
 
 /// Waits until vacuum was at work after this call, in an outbox that serves the
@@ -116,4 +116,52 @@ fn records_of_attempts_behind_the_cursor_are_deleted() {
             })
         });
     }
+}
+
+/// Delivers 200 messages, waits until they are deleted, and crashes the server at once.
+/// Says how many rows came back.
+async fn crash_after_deletion(db: &TestDb, server: &PrivateServer, seen: &Seen) -> i64 {
+    let before = seen.count();
+    commit_many(db, &QUEUE, "k", before..before + 200).await;
+    drained(db).await;
+    server.crash().await;
+    let fresh = db.connect().await;
+    let rows = sea_orm::Statement::from_string(
+        sea_orm::DbBackend::Postgres,
+        "SELECT COUNT(*) FROM outbox_outgoing",
+    );
+    let rows = sea_orm::ConnectionTrait::query_one_raw(&fresh, rows).await;
+    rows.unwrap().unwrap().try_get_by_index(0).unwrap()
+}
+
+/// A commit that does not wait for the disk may be lost.
+#[test]
+fn what_a_crash_of_the_server_brought_back_is_deleted_again() {
+    let server = PrivateServer::start(Engine::Postgres);
+    let url = server.url().to_owned();
+    run_at(Engine::Postgres, &url, move |db| {
+        Box::pin(async move {
+            // So that commits which do not wait for the disk are not on it for long.
+            db.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+                .await;
+            db.execute("SELECT pg_reload_conf()").await;
+            let seen = Seen::default();
+            let mut profile = OutboxProfile::low_latency();
+            profile.vacuum.idle_interval = Duration::from_millis(200);
+            let running = Outbox::builder(db.connect().await)
+                .profile(profile)
+                .queue("orders", QUEUE.partitions())
+                .leased(seen.clone())
+                .start()
+                .await
+                .unwrap();
+            let mut back = 0;
+            for _ in 0..5 {
+                back += crash_after_deletion(db, &server, &seen).await;
+                drained(db).await;
+            }
+            assert!(back > 0, "no crash brought anything back");
+            running.stop().await;
+        })
+    });
 }
