@@ -13,6 +13,10 @@ use std::time::Duration;
 pub struct WorkerTuning {
     /// How many messages at once, at most 10,000. The reconciler has no batches.
     pub batch_size: u32,
+    /// How many bytes of payloads a processor takes at once: a batch ends with the message
+    /// that reaches it, so it always has one. 8 MiB by default. A process holds about so
+    /// much for each partition that it works on, and twice that with `concurrency`.
+    pub batch_bytes: usize,
     /// The shortest pause between two passes while there is work.
     pub min_interval: Duration,
     /// The pause after the first pass with work; it shrinks by `ramp_step`.
@@ -44,6 +48,7 @@ impl WorkerTuning {
     const fn of(batch_size: u32, idle: Duration) -> Self {
         Self {
             batch_size,
+            batch_bytes: 8 << 20,
             min_interval: Duration::ZERO,
             active_interval: Duration::ZERO,
             idle_interval: idle,
@@ -57,6 +62,8 @@ impl WorkerTuning {
     setters! {
         /// Sets how many messages are taken at once.
         batch_size: u32,
+        /// Sets how many bytes of payloads are taken at once.
+        batch_bytes: usize,
         /// Sets the shortest pause between passes.
         min_interval: Duration,
         /// Sets the first pause between passes.
@@ -88,6 +95,10 @@ impl WorkerTuning {
         check(
             self.batch_size > 10_000,
             format!("batch_size is {}, use at most 10,000", self.batch_size),
+        );
+        check(
+            self.batch_bytes == 0,
+            "batch_bytes is 0, use at least 1".into(),
         );
         check(
             self.min_interval > self.active_interval,

@@ -24,6 +24,8 @@ struct Options {
     pace: Duration,
     /// How many keys of a partition the leased consumer has at a time.
     concurrency: u32,
+    /// How many messages are claimed at once.
+    batch: u32,
     poison: Option<Poison>,
 }
 
@@ -36,19 +38,21 @@ struct Poison {
 }
 
 impl Options {
-    /// `url queue partitions pace-in-microseconds[/concurrency] [consumer text max-attempts]`
+    /// `url queue partitions pace-in-microseconds[/concurrency[/batch]] [consumer text max-attempts]`
     fn read() -> Option<Self> {
         let mut arguments = std::env::args().skip(1);
         let (url, queue) = (arguments.next()?, arguments.next()?);
         let partitions = arguments.next()?.parse().ok()?;
         let pace = arguments.next()?;
         let (pace, concurrency) = pace.split_once('/').unwrap_or((&pace, "1"));
+        let (concurrency, batch) = concurrency.split_once('/').unwrap_or((concurrency, "20"));
         Some(Self {
             url,
             queue,
             partitions,
             pace: Duration::from_micros(pace.parse().ok()?),
             concurrency: concurrency.parse().ok()?,
+            batch: batch.parse().ok()?,
             poison: match arguments.next() {
                 None => None,
                 Some(consumer) => Some(Poison {
@@ -89,7 +93,9 @@ async fn write(
     consumer: &str,
     message: &OutboxMessage,
 ) -> Result<(), DbErr> {
-    let text = String::from_utf8_lossy(message.payload()).into_owned();
+    let text = String::from_utf8_lossy(message.payload());
+    // What follows is there to make it large.
+    let text = text.split(' ').next().unwrap_or_default();
     let sql = format!(
         "INSERT INTO delivery (consumer, worker, note) VALUES ('{consumer}', {}, '{text}')",
         std::process::id()
@@ -132,7 +138,7 @@ impl TransactionalMessageHandler for Book {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: url queue partitions pace-in-microseconds[/concurrency] [consumer text max-attempts]";
+    let usage = "usage: url queue partitions pace-in-microseconds[/concurrency[/batch]] [consumer text max-attempts]";
     let options = Options::read().ok_or(usage)?;
     let partitions = Partitions::try_of(options.partitions)?;
     let mut connect = ConnectOptions::new(&options.url);
@@ -162,10 +168,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .queue(&options.queue, partitions)
         .lease(lease)
         .retry(retry)
+        .batch(options.batch)
         .concurrency(options.concurrency)
         .leased(record)
         .queue(&options.queue, partitions)
         .consumer("ledger")
+        .batch(options.batch)
         .lease(lease)
         .retry(retry)
         .transactional(book)

@@ -14,13 +14,15 @@ use sea_orm::{ConnectionTrait, DbErr};
 /// `l` locks it if it is free or ours; a locked one is somebody's at work, and so is
 /// one that has changed since the statement began (another `xmin`): what else is read
 /// here would be older than it, the failure record above all.
-/// `c` is the cursor after the acknowledgement. `m` are the records of attempts
+/// An acknowledgement counts (`held`) if the message it is about (`$13`, `$14`) still has its
+/// number. `c` is the cursor after the acknowledgement. `m` are the records of attempts
 /// beyond it, `f` is that of the next message if it failed: while there is one, or
 /// after a claim that died (`claimed > processed`), one message is claimed, and
 /// charged as it is (`g`) unless its record says that it is done. `n` are the rows;
 /// none before the next attempt is due, none from a later one that failed on, none of
 /// a paused queue, none if `$8` is 0, which only acknowledges, and no suspect that
-/// `$11` refuses. `u` writes.
+/// `$11` refuses. `u` writes. Of the rows only those are returned whose bodies come to `$15`
+/// bytes, and the one that reaches it; the others stay claimed until these are acknowledged.
 ///
 /// `outermost` is false if `u` wrote inside a savepoint: its row then has another
 /// transaction id than the transaction.
@@ -41,7 +43,8 @@ macro_rules! claim {
         WHERE partition_id = $1 AND consumer = $2 AND NOT EXISTS (SELECT FROM e) \
     ), l AS MATERIALIZED ( \
         SELECT processed_seq, claimed_seq, lease_epoch, \
-            (lease_owner = $3 AND lease_epoch = $4) IS TRUE AS held, \
+            (lease_owner = $3 AND lease_epoch = $4 AND EXISTS (SELECT FROM outbox_outgoing o \
+                WHERE o.partition_id = $1 AND o.seq = $13 AND o.id = $14)) IS TRUE AS held, \
             CASE WHEN $9 THEN set_config('synchronous_commit', 'off', true) END \
         FROM outbox_cursor \
         WHERE ctid = (SELECT place FROM r) AND xmin = (SELECT version FROM r) \
@@ -103,16 +106,20 @@ macro_rules! claim {
     ) \
     SELECT c.held, c.claimed > c.processed, c.claimed, (SELECT due_in FROM f), \
         (SELECT lease_epoch FROM u), (SELECT attempts FROM g), \
-        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
-        (SELECT outermost FROM u), n.seq IN (SELECT m.seq FROM m WHERE m.attempts = 0), \
+        b.seq, b.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
+        (SELECT outermost FROM u), b.seq IN (SELECT m.seq FROM m WHERE m.attempts = 0), \
         COALESCE((SELECT place FROM u), (SELECT place FROM r))::text, \
-        COALESCE((SELECT version FROM u), (SELECT version FROM r))::text, c.processed \
-    FROM c LEFT JOIN n ON true LEFT JOIN LATERAL ( \
-        SELECT event_type, key, payload, headers, target, \
-            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
-        FROM outbox_body WHERE id = n.id OFFSET 0 \
-    ) AS b ON true \
-    ORDER BY n.seq"
+        COALESCE((SELECT version FROM u), (SELECT version FROM r))::text, c.processed, \
+        (SELECT max(seq) FROM n) \
+    FROM c LEFT JOIN ( \
+        SELECT n.seq, n.id, b.*, sum(octet_length(b.payload)) OVER (ORDER BY n.seq ROWS UNBOUNDED PRECEDING) AS bytes \
+        FROM n LEFT JOIN LATERAL ( \
+            SELECT event_type, key, payload, headers, target, \
+                (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
+            FROM outbox_body WHERE id = n.id OFFSET 0 \
+        ) AS b ON true \
+    ) AS b ON b.bytes IS NULL OR b.bytes - COALESCE(octet_length(b.payload), 0) < $15 \
+    ORDER BY b.seq"
         )
     };
 }
@@ -142,6 +149,9 @@ pub(crate) async fn claim<C: ConnectionTrait>(
         ack.is_some_and(|ack| ack.forget_attempts).into(),
         (request.refuse as i64).into(),
         request.place.map(|place| &*place.ctid).into(),
+        ack.map_or(0, |ack| ack.anchor.0).into(),
+        ack.map_or(0, |ack| ack.anchor.1).into(),
+        request.most_bytes.into(),
     ];
     let sql = if ack.is_some() { ACK_AND_CLAIM } else { CLAIM };
     let rows = query(conn, sql, values).await?;
@@ -160,6 +170,7 @@ pub(crate) async fn claim<C: ConnectionTrait>(
         epoch: epoch.unwrap_or(-1),
         charged: first.try_get_by_index(5)?,
         outermost: first.try_get_by_index::<Option<bool>>(14)?.unwrap_or(true),
+        cut: false,
         place: None,
         rows: Vec::with_capacity(rows.len()),
     };
@@ -170,6 +181,8 @@ pub(crate) async fn claim<C: ConnectionTrait>(
             claimed.rows.push(RawRow { done, ..row });
         }
     }
+    let last = first.try_get_by_index::<Option<i64>>(19)?;
+    claimed.cut = last > claimed.rows.last().map(|row| row.seq);
     if claimed.recovering.is_none() {
         claimed.place = Some(Place {
             ctid: first.try_get_by_index(16)?,
@@ -183,8 +196,9 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 
 /// The same for many cursors at once, in the usual case: each is where we left it (`$3`)
 /// and is the version that we wrote (`$4`), so nobody has claimed it since and what is
-/// read here is no older; no message of it failed, and its queue is not paused. Others are
-/// not answered, and are asked for by [`claim`].
+/// read here is no older; no message of it failed, its queue is not paused, and the message
+/// that it acknowledges still has its number (`$11`, `$12`). Others are not answered, and are
+/// asked for by [`claim`].
 ///
 /// `b` are those to which this applies. `n` are their next messages. `u` acknowledges if
 /// there is an epoch (`$6`), and writes nothing if there is neither that nor a message.
@@ -193,12 +207,15 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 const CLAIM_TOGETHER: &str = "\
     WITH b AS MATERIALIZED ( \
         SELECT a.partition_id, a.consumer, a.place::tid AS place, a.version::xid AS version, \
-            a.processed, a.epoch, a.most, a.lease, a.number, \
+            a.processed, a.epoch, a.most, a.lease, a.bytes, a.number, \
             CASE WHEN $10 THEN set_config('synchronous_commit', 'off', true) END \
         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], \
-            $7::bigint[], $8::bigint[]) WITH ORDINALITY \
-            AS a (partition_id, consumer, place, version, processed, epoch, most, lease, number) \
-        WHERE NOT EXISTS (SELECT FROM outbox_attempt t \
+            $7::bigint[], $8::bigint[], $11::bigint[], $12::bigint[], $13::bigint[]) WITH ORDINALITY \
+            AS a (partition_id, consumer, place, version, processed, epoch, most, lease, \
+                anchor_seq, anchor_id, bytes, number) \
+        WHERE (a.epoch < 0 OR EXISTS (SELECT FROM outbox_outgoing o WHERE \
+                o.partition_id = a.partition_id AND o.seq = a.anchor_seq AND o.id = a.anchor_id)) \
+            AND NOT EXISTS (SELECT FROM outbox_attempt t \
                 WHERE t.partition_id = a.partition_id AND t.consumer = a.consumer) \
             AND NOT EXISTS (SELECT FROM outbox_queue q \
                 WHERE q.id = a.partition_id & -64::bigint AND q.paused) \
@@ -226,16 +243,22 @@ const CLAIM_TOGETHER: &str = "\
                     AND c.claimed_seq <= c.processed_seq AND (c.lease_until IS NULL \
                         OR c.lease_until <= clock_timestamp() OR c.lease_owner = $9) \
                 END \
-        RETURNING m.number, c.lease_epoch, c.ctid, c.xmin, c.processed_seq \
+        RETURNING m.number, c.lease_epoch, c.ctid::text AS place, c.xmin::text AS version, \
+            c.processed_seq, c.claimed_seq, m.bytes AS most \
     ) \
-    SELECT u.number, u.lease_epoch, u.ctid::text, u.xmin::text, u.processed_seq, \
-        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us \
-    FROM u LEFT JOIN n ON n.number = u.number LEFT JOIN LATERAL ( \
-        SELECT event_type, key, payload, headers, target, \
-            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
-        FROM outbox_body WHERE id = n.id OFFSET 0 \
-    ) AS b ON true \
-    ORDER BY u.number, n.seq";
+    SELECT number, lease_epoch, place, version, processed_seq, \
+        seq, id, event_type, key, payload, headers, target, enqueued_us, claimed_seq \
+    FROM ( \
+        SELECT u.*, n.seq, n.id, b.*, sum(octet_length(b.payload)) \
+            OVER (PARTITION BY u.number ORDER BY n.seq ROWS UNBOUNDED PRECEDING) \
+            AS bytes \
+        FROM u LEFT JOIN n ON n.number = u.number LEFT JOIN LATERAL ( \
+            SELECT event_type, key, payload, headers, target, \
+                (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
+            FROM outbox_body WHERE id = n.id OFFSET 0 \
+        ) AS b ON true \
+    ) AS b WHERE bytes IS NULL OR bytes - COALESCE(octet_length(payload), 0) < most \
+    ORDER BY number, seq";
 
 /// What became of each request; `None` where it was not the usual case.
 pub(crate) async fn claim_together<C: ConnectionTrait>(
@@ -262,6 +285,9 @@ pub(crate) async fn claim_together<C: ConnectionTrait>(
         numbers(|request| request.lease_micros).into(),
         owner.into(),
         asynchronous.into(),
+        numbers(|request| request.anchor.0).into(),
+        numbers(|request| request.anchor.1).into(),
+        numbers(|request| request.most_bytes).into(),
     ];
     let mut claims: Vec<Option<Claimed>> = requests.iter().map(|_| None).collect();
     for row in &query(conn, CLAIM_TOGETHER, values).await? {
@@ -287,6 +313,7 @@ pub(crate) async fn claim_together<C: ConnectionTrait>(
             });
         }
         if let (Some(claim), Some(seq)) = (claim, seq) {
+            claim.cut = seq < row.try_get_by_index::<i64>(13)?;
             claim.rows.push(RawRow::read(row, seq, 6)?);
         }
     }

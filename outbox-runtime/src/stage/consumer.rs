@@ -79,6 +79,11 @@ impl Consumer {
         route.map_or(self.retry, |route| route.retry)
     }
 
+    /// How many bytes of payloads are claimed at once.
+    pub(crate) fn most_bytes(&self) -> i64 {
+        i64::try_from(self.tuning.batch_bytes).unwrap_or(i64::MAX)
+    }
+
     /// Whether all permits are taken: somebody may be waiting for one.
     pub(super) fn is_crowded(&self) -> bool {
         self.permits.available_permits() == 0

@@ -49,6 +49,7 @@ pub(super) async fn open<C: ConnectionTrait>(
         recorded: claimed.charged.is_some(),
         messages: Vec::with_capacity(claimed.rows.len()),
         last_seq: 0,
+        last_id: 0,
     };
     let mut stored: Option<StoredConsumer> = None;
     let mut first = true;
@@ -73,12 +74,12 @@ pub(super) async fn open<C: ConnectionTrait>(
                     claim.messages.push(message);
                 }
                 if let Sorted::Foreign { elsewhere } = sorted {
-                    claim.last_seq = row.seq;
+                    (claim.last_seq, claim.last_id) = (row.seq, row.id);
                     return Ok(Opened::Foreign { claim, elsewhere });
                 }
             }
         }
-        claim.last_seq = row.seq;
+        (claim.last_seq, claim.last_id) = (row.seq, row.id);
         first = false;
     }
     Ok(Opened::Ours(claim))

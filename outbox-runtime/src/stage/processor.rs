@@ -105,6 +105,8 @@ pub(crate) struct Claim {
     pub(crate) messages: Vec<OutboxMessage>,
     /// The last number claimed, passed-over messages included.
     pub(super) last_seq: i64,
+    /// The id of that message.
+    pub(super) last_id: i64,
 }
 
 impl Claim {
@@ -117,9 +119,13 @@ impl Claim {
 
     pub(crate) fn ack(&self, count: usize) -> Ack {
         let processed = self.processed_after(count);
+        let next = self.messages.get(count);
         Ack {
             epoch: self.epoch,
             processed,
+            anchor: next.map_or((self.last_seq, self.last_id), |next| {
+                (next.sequence(), next.id().get())
+            }),
             claimed: self.recovering.unwrap_or(processed).max(processed),
             forget_attempts: self.recorded,
         }
@@ -195,7 +201,7 @@ pub(crate) async fn turn(
                     None => consumer.refuse(),
                 };
                 let found = claim(consumer, partition_id, state, limit, refuse).await?;
-                more = found.claimed.rows.len() >= limit as usize;
+                more = found.claimed.cut || found.claimed.rows.len() >= limit as usize;
                 found
             }
         };
@@ -314,6 +320,7 @@ async fn claim(
         owner: &consumer.owner,
         lease: consumer.lease.duration,
         limit,
+        most_bytes: consumer.most_bytes(),
         ack: state.unsaved.take(),
         place: state.place.as_ref(),
         refuse,

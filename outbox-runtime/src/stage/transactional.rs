@@ -335,6 +335,7 @@ async fn commit_and_claim(
         owner: &consumer.owner,
         lease: consumer.lease.duration,
         limit,
+        most_bytes: consumer.most_bytes(),
         ack: Some(claim.ack(claim.messages.len())),
         place,
         refuse: consumer.refuse(),

@@ -31,7 +31,10 @@ pub(crate) struct QuickClaim {
     pub(crate) processed: i64,
     /// The claim that this acknowledges, if any.
     pub(crate) epoch: Option<i64>,
+    /// Where it acknowledges: see [`Ack`](super::cursor::Ack).
+    pub(crate) anchor: (i64, i64),
     pub(crate) limit: u32,
+    pub(crate) most_bytes: i64,
     pub(crate) lease_micros: i64,
 }
 
@@ -55,7 +58,9 @@ impl QuickClaim {
             version: place.version.clone(),
             processed,
             epoch: place.lease,
+            anchor: request.ack.as_ref().map_or((0, 0), |ack| ack.anchor),
             limit: request.limit,
+            most_bytes: request.most_bytes,
             lease_micros: request.lease_micros(),
         })
     }

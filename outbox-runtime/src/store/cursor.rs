@@ -20,6 +20,10 @@ pub(crate) struct Ack {
     pub(crate) epoch: i64,
     /// Everything up to here is done.
     pub(crate) processed: i64,
+    /// The number and id of the last message that is done, or of the next one. A server that
+    /// crashed may have lost the claim and the numbers, and given the epoch and the numbers
+    /// away again: this is what tells.
+    pub(crate) anchor: (i64, i64),
     /// What stays marked as claimed: more than `processed` while recovering.
     pub(crate) claimed: i64,
     /// Whether one of the done messages had failed before.
@@ -32,6 +36,8 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) owner: &'a str,
     pub(crate) lease: Duration,
     pub(crate) limit: u32,
+    /// How many bytes of payloads it takes: it ends with the message that reaches this.
+    pub(crate) most_bytes: i64,
     pub(crate) ack: Option<Ack>,
     /// Where the cursor was last, for engines that find it sooner by that.
     pub(crate) place: Option<&'a Place>,
@@ -90,6 +96,8 @@ pub(crate) struct Claimed {
     /// Whether it was written by the outermost transaction, as far as the engine
     /// tells: inside a savepoint that somebody left open it could be undone.
     pub(crate) outermost: bool,
+    /// Whether there are more messages than their bytes allow.
+    pub(crate) cut: bool,
     /// Where the cursor is now, for the next claim.
     pub(crate) place: Option<Place>,
     /// The messages; none if there is nothing to do.
@@ -106,6 +114,7 @@ impl Claimed {
             epoch: -1,
             charged: None,
             outermost: true,
+            cut: false,
             place: None,
             rows: Vec::new(),
         }
@@ -168,44 +177,63 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 
 /// Reads first, then one UPDATE that acknowledges and claims, provided that the
 /// epoch is still the one that was read. The rows are in a subquery with its own
-/// limit: joined first and limited afterwards, MariaDB would sort the whole log.
+/// limit: joined first and limited afterwards, MariaDB would sort the whole log. Rows beyond
+/// the bytes that are wanted come without their bodies.
 async fn claim_in_steps<C: ConnectionTrait>(
     conn: &C,
     request: &ClaimRequest<'_>,
 ) -> Result<Claimed, DbErr> {
-    let (held_epoch, ack_seq) = request
-        .ack
-        .as_ref()
-        .map_or((-1, 0), |ack| (ack.epoch, ack.processed));
+    let ack = request.ack.as_ref();
+    let (held_epoch, ack_seq) = ack.map_or((-1, 0), |ack| (ack.epoch, ack.processed));
+    let (anchor_seq, anchor_id) = ack.map_or((0, 0), |ack| ack.anchor);
+    let anchored = "EXISTS (SELECT 1 FROM outbox_outgoing n \
+        WHERE n.partition_id = ? AND n.seq = ? AND n.id = ?)";
     let rows = query(
         conn,
-        "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
-            {us(c.lease_until)}, {now_us}, a.attempts, {us(a.not_before)}, \
-            o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, {us(b.enqueued_at)} \
-         FROM outbox_cursor c LEFT JOIN ( \
-            SELECT g.seq, g.id FROM outbox_outgoing g \
-            WHERE g.partition_id = ? AND g.seq > ( \
-                SELECT CASE WHEN k.lease_owner = ? AND k.lease_epoch = ? THEN ? \
-                    ELSE k.processed_seq END \
-                FROM outbox_cursor k JOIN outbox_queue q ON q.id = ? AND NOT q.paused \
-                WHERE k.partition_id = ? AND k.consumer = ? \
-                    AND (k.lease_until IS NULL OR k.lease_until <= {now} OR k.lease_owner = ?) \
-            ) ORDER BY g.seq LIMIT ? \
-         ) o ON 1 = 1 \
-         LEFT JOIN outbox_body b ON b.id = o.id \
-         LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
-            AND a.consumer = c.consumer AND a.seq = o.seq \
-         WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq",
+        &format!(
+            "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
+                {{us(c.lease_until)}}, {{now_us}}, a.attempts, {{us(a.not_before)}}, \
+                o.seq, o.id, b.event_type, b.{{key}}, b.payload, b.headers, b.target, \
+                {{us(b.enqueued_at)}}, CASE WHEN {anchored} THEN 1 ELSE 0 END, \
+                CASE WHEN o.bytes_before < ? THEN 0 ELSE 1 END \
+             FROM outbox_cursor c LEFT JOIN ( \
+                SELECT s.seq, s.id, SUM(s.bytes) OVER (ORDER BY s.seq) - s.bytes AS bytes_before \
+                FROM ( \
+                    SELECT g.seq, g.id, COALESCE(( \
+                        SELECT LENGTH(p.payload) FROM outbox_body p WHERE p.id = g.id), 0) AS bytes \
+                    FROM outbox_outgoing g \
+                    WHERE g.partition_id = ? AND g.seq > ( \
+                        SELECT CASE WHEN k.lease_owner = ? AND k.lease_epoch = ? AND {anchored} \
+                            THEN ? ELSE k.processed_seq END \
+                        FROM outbox_cursor k JOIN outbox_queue q ON q.id = ? AND NOT q.paused \
+                        WHERE k.partition_id = ? AND k.consumer = ? AND (k.lease_until IS NULL \
+                            OR k.lease_until <= {{now}} OR k.lease_owner = ?) \
+                    ) ORDER BY g.seq LIMIT ? \
+                ) s \
+             ) o ON 1 = 1 \
+             LEFT JOIN outbox_body b ON b.id = o.id AND o.bytes_before < ? \
+             LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
+                AND a.consumer = c.consumer AND a.seq = o.seq \
+             WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq"
+        ),
         [
+            request.partition_id.into(),
+            anchor_seq.into(),
+            anchor_id.into(),
+            request.most_bytes.into(),
             request.partition_id.into(),
             request.owner.into(),
             held_epoch.into(),
+            request.partition_id.into(),
+            anchor_seq.into(),
+            anchor_id.into(),
             ack_seq.into(),
             (request.partition_id & !0x3f).into(),
             request.partition_id.into(),
             request.consumer.into(),
             request.owner.into(),
             request.limit.into(),
+            request.most_bytes.into(),
             request.partition_id.into(),
             request.consumer.into(),
         ],
@@ -221,7 +249,7 @@ async fn claim_in_steps<C: ConnectionTrait>(
     let until: Option<i64> = first.try_get_by_index(4)?;
     let now: i64 = first.try_get_by_index(5)?;
     let ours = owner.as_deref() == Some(request.owner);
-    let held = ours && epoch == held_epoch;
+    let held = ours && epoch == held_epoch && first.try_get_by_index::<i32>(16)? == 1;
     if !ours && until.is_some_and(|until| until > now) {
         return Ok(Claimed::busy());
     }
@@ -242,6 +270,7 @@ async fn claim_in_steps<C: ConnectionTrait>(
         epoch,
         charged: None,
         outermost: true,
+        cut: false,
         place: None,
         rows: Vec::new(),
     };
@@ -259,6 +288,10 @@ async fn claim_in_steps<C: ConnectionTrait>(
                 break;
             }
             if let Some(seq) = row.try_get_by_index::<Option<i64>>(8)? {
+                if row.try_get_by_index::<i32>(17)? == 1 {
+                    found.cut = true;
+                    break;
+                }
                 let done = on_record(row)? == Some(0);
                 let row = RawRow::read(row, seq, 9)?;
                 found.rows.push(RawRow { done, ..row });

@@ -3,7 +3,7 @@
 
 use super::cursor::{RawRow, micros};
 use super::sql::{execute, list, query};
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult};
 use std::time::Duration;
 
 /// A lease on a cursor.
@@ -101,38 +101,55 @@ pub(crate) struct Attempt {
     pub(crate) due_in: Duration,
 }
 
-/// The next messages after `after`; none of a paused queue. The rows are in a
-/// subquery with its own limit: joined first and limited afterwards, MariaDB would
-/// sort the whole log.
+/// The next messages after `after`, up to the one that reaches `most_bytes`, and whether
+/// there may be more; none of a paused queue. The rows are in a subquery with its own limit:
+/// joined first and limited afterwards, MariaDB would sort the whole log.
 pub(crate) async fn read(
     db: &DatabaseConnection,
     partition_id: i64,
     consumer: &str,
     after: i64,
     limit: u32,
-) -> Result<Vec<Known>, DbErr> {
+    most_bytes: i64,
+) -> Result<(Vec<Known>, bool), DbErr> {
     let rows = query(
         db,
         "SELECT o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
-            {us(b.enqueued_at)}, a.attempts, {us(a.not_before)} - {now_us} \
-         FROM (SELECT g.seq, g.id FROM outbox_outgoing g \
-            WHERE g.partition_id = ? AND g.seq > ? \
-                AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.id = ? AND q.paused) \
-            ORDER BY g.seq LIMIT ?) o \
-         LEFT JOIN outbox_body b ON b.id = o.id \
+            {us(b.enqueued_at)}, a.attempts, {us(a.not_before)} - {now_us}, \
+            CASE WHEN o.bytes_before < ? THEN 0 ELSE 1 END \
+         FROM (SELECT s.seq, s.id, SUM(s.bytes) OVER (ORDER BY s.seq) - s.bytes AS bytes_before \
+            FROM (SELECT g.seq, g.id, COALESCE(( \
+                    SELECT LENGTH(p.payload) FROM outbox_body p WHERE p.id = g.id), 0) AS bytes \
+                FROM outbox_outgoing g \
+                WHERE g.partition_id = ? AND g.seq > ? \
+                    AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.id = ? AND q.paused) \
+                ORDER BY g.seq LIMIT ?) s) o \
+         LEFT JOIN outbox_body b ON b.id = o.id AND o.bytes_before < ? \
          LEFT JOIN outbox_attempt a ON a.partition_id = ? AND a.consumer = ? AND a.seq = o.seq \
          ORDER BY o.seq",
         [
+            most_bytes.into(),
             partition_id.into(),
             after.into(),
             (partition_id & !0x3f).into(),
             i64::from(limit).into(),
+            most_bytes.into(),
             partition_id.into(),
             consumer.into(),
         ],
     )
     .await?;
-    rows.iter()
+    let beyond = |row: &QueryResult| row.try_get_by_index::<i32>(10).map(|beyond| beyond == 1);
+    let beyond = rows
+        .iter()
+        .map(beyond)
+        .collect::<Result<Vec<bool>, DbErr>>()?;
+    let cut = beyond
+        .iter()
+        .position(|beyond| *beyond)
+        .unwrap_or(rows.len());
+    let known = rows[..cut]
+        .iter()
         .map(|row| {
             let attempts: Option<i32> = row.try_get_by_index(8)?;
             let due_in: Option<i64> = row.try_get_by_index(9)?;
@@ -144,7 +161,8 @@ pub(crate) async fn read(
                 }),
             })
         })
-        .collect()
+        .collect::<Result<_, DbErr>>()?;
+    Ok((known, cut < rows.len() || rows.len() >= limit as usize))
 }
 
 /// Remembers that messages are done although one before them is not.

@@ -29,6 +29,17 @@ impl Worker {
         self.0.try_wait().expect("wait").is_some()
     }
 
+    /// The most memory it ever had, in bytes, as Linux knows it.
+    pub(super) fn peak_memory(&self) -> usize {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = std::fs::read_to_string(path).expect("its status");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib: usize = peak
+            .and_then(|peak| peak.trim().strip_suffix(" kB")?.parse().ok())
+            .expect("a peak in kB");
+        kib * 1024
+    }
+
     /// SIGKILL: it can tell nobody.
     pub(super) fn kill(&mut self) {
         self.0.kill().expect("kill");

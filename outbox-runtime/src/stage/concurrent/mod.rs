@@ -104,7 +104,6 @@ struct Session<'a> {
     window_was_full: bool,
     /// A task is gone, nobody knows which.
     broken: bool,
-    average_bytes: usize,
     spare: Option<OwnedSemaphorePermit>,
     /// Whether a message is ready that has no permit.
     wants_permit: bool,
@@ -168,7 +167,6 @@ impl<'a> Session<'a> {
             foreign: false,
             window_was_full: false,
             broken: false,
-            average_bytes: reading::likely_bytes(consumer.concurrency),
             spare: None,
             wants_permit: false,
             alone: None,

@@ -8,22 +8,13 @@ use crate::store::window::{self, Known};
 use sea_orm::DbErr;
 use std::time::Instant;
 
-/// How many bytes of payloads are held for a partition, about.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
-
-/// What a message is taken for before its size is known: so large that the first
-/// read has two for each that may run.
-pub(super) fn likely_bytes(concurrency: u32) -> usize {
-    (MOST_BYTES / (2 * concurrency.max(1) as usize)).max(1)
-}
-
 impl Session<'_> {
     /// Whether so little is left to start that more should be read.
     pub(super) fn wants_more(&mut self) -> bool {
         // What is behind the cursor takes no room.
         self.lanes.processed();
         let room = self.lanes.len() < self.consumer.window as usize;
-        let room = room && self.lanes.bytes() < MOST_BYTES;
+        let room = room && self.bytes_left() > 0;
         if !room && !self.window_was_full {
             self.log_full_window();
         }
@@ -32,23 +23,29 @@ impl Session<'_> {
         self.more && !self.foreign && room && low
     }
 
+    /// How many more bytes of payloads may be known: two batches in all, one that runs and
+    /// one that is ready.
+    fn bytes_left(&self) -> i64 {
+        let known = i64::try_from(self.lanes.bytes()).unwrap_or(i64::MAX);
+        (self.consumer.most_bytes().saturating_mul(2)).saturating_sub(known)
+    }
+
     pub(super) async fn fetch(&mut self) -> Result<(), DbErr> {
         let room = self.consumer.window as usize - self.lanes.len();
-        let bytes = (MOST_BYTES - self.lanes.bytes()) / self.average_bytes;
         let batch = self.consumer.tuning.batch_size;
         let limit = (batch.max(self.consumer.concurrency) as usize).min(room);
-        let limit = u32::try_from(limit.min(bytes).max(1)).unwrap_or(1);
+        let limit = u32::try_from(limit.max(1)).unwrap_or(1);
         let permit = self.consumer.statements.acquire().await;
-        let known = window::read(
+        let (known, more) = window::read(
             &self.consumer.db,
             self.partition_id(),
             &self.consumer.name,
             self.lanes.last(),
             limit,
+            self.bytes_left().min(self.consumer.most_bytes()),
         )
         .await?;
         drop(permit);
-        let more = known.len() >= limit as usize;
         let mut stored = None;
         for known in known {
             let read = (known.row.seq, known.row.id);
@@ -102,7 +99,6 @@ impl Session<'_> {
         let due = known.attempt.map(|attempt| attempt.due_in);
         let due = due.filter(|due_in| !due_in.is_zero());
         let bytes = body.payload.len() + body.key.len();
-        self.average_bytes = (self.average_bytes * 7 + bytes).div_ceil(8).max(1);
         let key = body.key.clone();
         let queue = &consumer.queue;
         let message = OutboxMessage::new(queue, self.partition, &known.row, body, 0);

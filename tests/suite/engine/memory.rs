@@ -1,0 +1,117 @@
+//! What is claimed at once is bounded by bytes, not by a count alone.
+
+use super::processes::{Worker, create_delivery, deliveries};
+use super::*;
+use outbox_runtime::{Batch, LeasedHandler, TransactionalHandler, WorkerTuning};
+use outbox_tests::on_every_engine;
+use sea_orm::DatabaseTransaction;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// A message of a key, padded to so many bytes; the worker writes down what comes before
+/// the first space.
+fn padded(key: &str, n: usize, bytes: usize) -> NewMessage {
+    let mut text = format!("{key}:{n} ");
+    text.extend(std::iter::repeat_n('x', bytes.saturating_sub(text.len())));
+    NewMessage::new("step", key.to_owned(), text).max_payload(2 * MIB)
+}
+
+/// Remembers the sizes of the batches it is given, each as its messages' sizes.
+#[derive(Clone, Default)]
+struct Sizes(Arc<Mutex<Vec<Vec<usize>>>>);
+
+impl Sizes {
+    fn take(&self, batch: &mut Batch<'_>) -> HandlerResult {
+        let messages = batch.next_chunk(usize::MAX);
+        let sizes = messages.iter().map(|message| message.payload().len());
+        self.0.lock().unwrap().push(sizes.collect());
+        HandlerResult::Success
+    }
+
+    fn messages(&self) -> usize {
+        self.0.lock().unwrap().iter().map(Vec::len).sum()
+    }
+}
+
+#[async_trait::async_trait]
+impl LeasedHandler for Sizes {
+    async fn handle(&self, batch: &mut Batch<'_>, _: &Ctx) -> HandlerResult {
+        self.take(batch)
+    }
+}
+
+#[async_trait::async_trait]
+impl TransactionalHandler for Sizes {
+    async fn handle(
+        &self,
+        _: &DatabaseTransaction,
+        batch: &mut Batch<'_>,
+        _: &Ctx,
+    ) -> HandlerResult {
+        self.take(batch)
+    }
+}
+
+fn processor(batch_bytes: usize) -> WorkerTuning {
+    let tuning = outbox_runtime::OutboxProfile::default().processor;
+    tuning.batch_bytes(batch_bytes)
+}
+
+on_every_engine! {
+    async fn a_batch_ends_with_the_message_that_reaches_its_bytes(db: &TestDb) {
+        // Small ones, large ones, one that is larger than a batch, and small ones again.
+        let sizes = [[10; 20], [40 * KIB; 20], [300 * KIB; 20], [10; 20]].concat();
+        let messages = sizes.iter().enumerate().map(|(n, size)| padded("k", n, *size));
+        outbox::enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
+        let (leased, transactional) = (Sizes::default(), Sizes::default());
+        let running = outbox_runtime::Outbox::builder(db.connection().clone())
+            .processor_tuning(processor(128 * KIB))
+            .queue("orders", QUEUE.partitions())
+            .leased_batch(leased.clone())
+            .queue("orders", QUEUE.partitions())
+            .consumer("transactional")
+            .transactional_batch(transactional.clone())
+            .start()
+            .await
+            .unwrap();
+        eventually("all of them", async || {
+            leased.messages() + transactional.messages() >= 2 * sizes.len()
+        })
+        .await;
+        drained(db).await;
+        running.stop().await;
+        for seen in [leased, transactional] {
+            let batches = seen.0.lock().unwrap().clone();
+            for batch in &batches {
+                let before_the_last: usize = batch[..batch.len() - 1].iter().sum();
+                assert!(before_the_last < 128 * KIB, "{batches:?}");
+            }
+            let all: Vec<usize> = batches.concat().iter().map(|size| *size / 10 * 10).collect();
+            assert_eq!(all, sizes.iter().map(|size| *size / 10 * 10).collect::<Vec<_>>());
+            // As full as they may be: four of 40 KiB, one of 300.
+            assert!(batches.len() <= 1 + 6 + 20 + 2, "{} batches", batches.len());
+        }
+    }
+
+    async fn the_memory_of_a_process_is_bounded_by_bytes(db: &TestDb) {
+        const EACH: usize = 60;
+        create_delivery(db).await;
+        for (partition, key) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            let messages = (0..EACH).map(|n| {
+                padded(key, n, MIB).to_partition(u32::try_from(partition).unwrap())
+            });
+            outbox::enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
+        }
+        // Two consumers, four partitions each, and batches of as many as there are.
+        let mut worker = Worker::with(db, &["1000/1/100"]);
+        eventually("all deliveries", async || {
+            deliveries(db, "consumer = 'default'").await == 4 * EACH as i64
+                && deliveries(db, "consumer = 'ledger'").await == 4 * EACH as i64
+        })
+        .await;
+        let peak = worker.peak_memory();
+        worker.stop().await;
+        assert!(peak < 300 * MIB, "{} MiB", peak / MIB);
+    }
+}
