@@ -48,20 +48,27 @@ pub(super) async fn begin(consumer: &Consumer) -> Result<DatabaseTransaction, Db
 pub(super) async fn commit_and_begin(
     tx: DatabaseTransaction,
 ) -> Result<Option<DatabaseTransaction>, DbErr> {
-    match tx.get_database_backend() {
-        DbBackend::Sqlite => {
-            tx.execute_unprepared("COMMIT").await?;
-            if let Err(error) = tx.execute_unprepared("BEGIN IMMEDIATE").await {
-                tracing::debug!(%error, "the next transaction could not begin");
-                tx.execute_unprepared("BEGIN").await?;
-                roll_back(tx).await;
-                return Ok(None);
-            }
-        }
+    let commit_and_begin = match tx.get_database_backend() {
+        DbBackend::Sqlite => return commit_and_begin_sqlite(tx).await,
         // In MySQL a handler cannot change what is handed on.
-        DbBackend::MySql => drop(tx.execute_unprepared("COMMIT AND CHAIN").await?),
+        DbBackend::MySql => "COMMIT AND CHAIN",
         // AND CHAIN would hand on an isolation that a handler has set.
-        _ => drop(tx.execute_unprepared("COMMIT; BEGIN").await?),
+        _ => "COMMIT; BEGIN",
+    };
+    tx.execute_unprepared(commit_and_begin).await?;
+    Ok(Some(tx))
+}
+
+async fn commit_and_begin_sqlite(
+    tx: DatabaseTransaction,
+) -> Result<Option<DatabaseTransaction>, DbErr> {
+    tx.execute_unprepared("COMMIT").await?;
+    if let Err(error) = tx.execute_unprepared("BEGIN IMMEDIATE").await {
+        tracing::debug!(%error, "the next transaction could not begin");
+        // One that sqlx can roll back.
+        tx.execute_unprepared("BEGIN").await?;
+        release(tx).await;
+        return Ok(None);
     }
     Ok(Some(tx))
 }
