@@ -65,6 +65,11 @@ impl LeaseClock {
         self.claimed_at + (self.lease.duration - self.lease.headroom)
     }
 
+    /// Whether so little of the lease is left that a handler would be cancelled at once.
+    pub(crate) fn is_late(&self) -> bool {
+        Instant::now() >= self.cancel_at()
+    }
+
     /// When the handler is dropped.
     pub(crate) fn drop_at(&self) -> Instant {
         self.cancel_at() + self.lease.headroom / 2

@@ -247,6 +247,11 @@ pub(crate) async fn turn(
                 release_any(tx).await;
                 leave_or_fail(consumer, &claim, elsewhere).await?
             }
+            // The claim took so long that a handler would have no time.
+            Opened::Ours(claim) if clock.is_late() => {
+                release_any(tx).await;
+                give_back_late(consumer, &claim).await?
+            }
             Opened::Ours(claim) if consumer.is_transactional() => {
                 transactional::work(consumer, state, claim, tx, last).await?
             }
@@ -260,6 +265,18 @@ pub(crate) async fn turn(
         }
     }
     Ok(Next::Again)
+}
+
+/// Gives back a claim that was answered when its lease was nearly over. Nobody is charged.
+async fn give_back_late(consumer: &Consumer, claim: &Claim) -> Result<Worked, DbErr> {
+    tracing::warn!(
+        queue = &*consumer.queue,
+        partition = claim.partition,
+        consumer = consumer.name,
+        lease = ?consumer.lease.duration,
+        "the database took most of a lease to answer the claim; it is given back"
+    );
+    settle_stopped(consumer, claim, 0, Vec::new()).await
 }
 
 /// Gives back the connection of handlers that are not going to run.

@@ -14,6 +14,7 @@ mod errors;
 mod failures;
 mod gated;
 mod isolation;
+mod late;
 mod leases;
 mod liveness;
 mod mark;
@@ -175,18 +176,49 @@ impl LeasedMessageHandler for Seen {
 
 /// Nothing is left in the queue's tables and no lease is held.
 async fn drained(db: &TestDb) {
-    eventually("empty tables", async || {
-        let mut rows = 0;
-        for table in [
+    nothing_is_left(db, "IS NOT NULL").await;
+}
+
+/// Nothing is left in the queue's tables. Whoever was killed with nothing left to do leaves a
+/// lease: it is over.
+async fn drained_after_a_kill(db: &TestDb) {
+    nothing_is_left(db, &format!("> {}", db.from_now(0))).await;
+}
+
+async fn nothing_is_left(db: &TestDb, held: &str) {
+    let leases = format!("outbox_cursor WHERE lease_until {held}");
+    let left = async || {
+        let mut left = Vec::new();
+        for rows in [
             "outbox_incoming",
             "outbox_outgoing",
             "outbox_body",
             "outbox_attempt",
+            &leases,
         ] {
-            rows += db.number(&format!("SELECT COUNT(*) FROM {table}")).await;
+            let count = db.number(&format!("SELECT COUNT(*) FROM {rows}")).await;
+            if count > 0 {
+                left.push(format!("{count} in {rows}"));
+            }
         }
-        let leases = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL";
-        rows + db.number(leases).await == 0
-    })
-    .await;
+        left
+    };
+    let last = Mutex::new(Vec::new());
+    let empty = async || {
+        let left = left().await;
+        let empty = left.is_empty();
+        *last.lock().unwrap() = left;
+        empty
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+        while !empty().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    if waited.await.is_err() {
+        panic!(
+            "waited 30 s in vain for empty tables: {:?}",
+            last.lock().unwrap()
+        );
+    }
 }

@@ -91,7 +91,7 @@ impl Case {
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        drained(db).await;
+        drained_after_a_kill(db).await;
         worker.stop().await;
         let booked = db
             .number("SELECT COUNT(*) FROM delivery WHERE consumer = 'ledger'")

@@ -38,12 +38,8 @@ impl Session<'_> {
         };
         let attempts = item.attempts + i32::from(!item.charged);
         if consumer.stop.excuses(&result) {
-            // A charge made before is taken back.
             if item.charged {
-                item.attempts -= 1;
-                item.charged = false;
-                let attempts = item.attempts;
-                self.note_attempts(seq, attempts, Duration::ZERO, None);
+                self.take_back_charge(seq);
             }
             return self.lanes.postpone(seq, None);
         }
@@ -191,8 +187,22 @@ impl Session<'_> {
         signals: Signals<'_>,
     ) -> Result<Next, DbErr> {
         self.forget_tasks(until).await;
+        // A suspect that was charged and could not be started has done nothing wrong.
+        if let Some(seq) = self.unstarted.take() {
+            self.take_back_charge(seq);
+        }
         self.save(true, signals).await?;
         Ok(Next::Busy)
+    }
+
+    /// Takes back a charge that was made before the attempt.
+    fn take_back_charge(&mut self, seq: i64) {
+        if let Some(item) = self.lanes.message(seq) {
+            item.attempts -= 1;
+            item.charged = false;
+            let attempts = item.attempts;
+            self.note_attempts(seq, attempts, Duration::ZERO, None);
+        }
     }
 
     async fn forget_tasks(&mut self, until: Instant) {

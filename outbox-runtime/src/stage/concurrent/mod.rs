@@ -107,6 +107,8 @@ struct Session<'a> {
     spare: Option<OwnedSemaphorePermit>,
     /// Whether a message is ready that has no permit.
     wants_permit: bool,
+    /// A suspect that is charged and has not been started.
+    unstarted: Option<i64>,
     /// Held while a suspect runs and until that is written down.
     alone: Option<OwnedSemaphorePermit>,
     errors: u32,
@@ -169,6 +171,7 @@ impl<'a> Session<'a> {
             broken: false,
             spare: None,
             wants_permit: false,
+            unstarted: None,
             alone: None,
             errors: 0,
             retry_at: None,
@@ -207,7 +210,7 @@ impl<'a> Session<'a> {
 
     /// Whether the lease is so nearly over that nobody may be at work any more.
     fn is_late(&self) -> bool {
-        Instant::now() >= self.clock.cancel_at()
+        self.clock.is_late()
     }
 
     /// Whether nothing runs and nothing could.

@@ -45,8 +45,8 @@ impl Session<'_> {
                     return Ok(false);
                 }
             }
-            // Statements before this one may have taken long.
-            if self.is_late() {
+            // Statements before this one may have taken long: it would have no time.
+            if self.is_late() || self.stop.stopping.is_cancelled() {
                 break;
             }
             self.start(seq);
@@ -102,6 +102,7 @@ impl Session<'_> {
         } else {
             item.attempts = attempts;
             item.charged = true;
+            self.unstarted = Some(seq);
             self.notes.failures.push(Failure {
                 seq,
                 attempts,
@@ -121,6 +122,7 @@ impl Session<'_> {
         let failed = item.attempts - i32::from(item.charged);
         let message = item.message.with_attempts(failed.unsigned_abs());
         self.lanes.start(seq);
+        self.unstarted = None;
         let (routes, states) = (consumer.routes.clone(), consumer.states.clone());
         let (stop, lost, lease) = (self.stop.clone(), self.lost.clone(), consumer.lease);
         let permit = self.spare.take();
