@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 /// A running outbox, for producing and operating. Cheap to clone.
 #[derive(Clone)]
 pub struct Outbox {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Outbox {
@@ -252,13 +252,18 @@ impl OutboxHandle {
     }
 
     /// Stops with a grace of ten seconds; see [`stop_within`](Self::stop_within).
+    ///
+    /// It waits for handlers that run, not for messages that wait: what is committed and
+    /// not yet handled stays in the database and is delivered after the next start. To
+    /// have it handled first, await [`drained`](Self::drained).
     pub async fn stop(self) -> StopReport {
         self.stop_within(Duration::from_secs(10)).await
     }
 
     /// Stops: no new batches, the handlers' tokens are cancelled and they have
     /// `grace` to finish; then they are dropped. Leases are given back and what
-    /// was interrupted is not counted as an attempt.
+    /// was interrupted is not counted as an attempt. What no handler has begun stays in the
+    /// database for the next start.
     pub async fn stop_within(self, grace: Duration) -> StopReport {
         let began = Instant::now();
         let stop = &self.outbox.shared.stop;

@@ -8,6 +8,7 @@ mod consumers;
 mod crash;
 mod deadlock;
 mod delivery;
+mod drained;
 mod dropped_statements;
 mod durability;
 mod errors;
