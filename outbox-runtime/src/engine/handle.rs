@@ -285,8 +285,10 @@ impl OutboxHandle {
 }
 
 impl Drop for OutboxHandle {
+    /// Also at the end of a stop.
     fn drop(&mut self) {
         self.outbox.shared.stop.stopping.cancel();
+        self.outbox.shared.kept.close();
     }
 }
 

@@ -3,6 +3,7 @@
 mod attempts;
 mod bounds;
 mod budget;
+mod closing;
 mod concurrency;
 mod consumers;
 mod crash;
