@@ -215,15 +215,17 @@ pub(super) async fn write(
     let (mut refused, mut unanswered) = (0, false);
     loop {
         let permit = consumer.statements.acquire().await;
-        let settled = settlement::settle(&consumer.db, outcome).await;
+        let mut settled = settlement::settle(&consumer.db, outcome).await;
+        if unanswered && matches!(settled, Ok(None)) {
+            // An answer was lost, and maybe with it the news that all is written.
+            settled = settlement::find_settled(&consumer.db, outcome).await;
+        }
         drop(permit);
         match settled {
             Ok(Some(letters)) => {
                 announce(consumer, messages, &outcome.burials, &letters);
                 return Ok(true);
             }
-            // An answer was lost, and with it the news that all is written.
-            Ok(None) if unanswered && is_settled(consumer, outcome).await => return Ok(true),
             Ok(None) => {
                 tracing::warn!(
                     queue = &*consumer.queue,
@@ -250,11 +252,6 @@ pub(super) async fn write(
             Err(error) => return Err(error),
         }
     }
-}
-
-async fn is_settled(consumer: &Consumer, outcome: &Settlement<'_>) -> bool {
-    let settled = settlement::is_settled(&consumer.db, outcome).await;
-    settled.unwrap_or(false)
 }
 
 /// Says what was buried, once it is.

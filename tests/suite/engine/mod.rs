@@ -18,6 +18,7 @@ mod gated;
 mod isolation;
 mod leases;
 mod liveness;
+mod lost_answers;
 mod mark;
 mod nested;
 mod order;
