@@ -116,8 +116,13 @@ impl Outbox {
         Ok(known)
     }
 
-    /// Forgets a consumer that nobody runs any more, so that it does not hold
-    /// back the deletion of delivered messages. Its dead letters stay.
+    /// Forgets a consumer that is gone for good, so that it does not hold back the deletion
+    /// of delivered messages. Its dead letters stay.
+    ///
+    /// **The messages that wait for it are never delivered to it.** If it registers again, it
+    /// starts at the newest message, like any that joins a queue; only without other consumers,
+    /// or with `from = earliest`, it gets what is still there. One that is only away, as while a
+    /// deploy is rolled back, needs nothing but a process that runs it.
     ///
     /// Returns whether there was one.
     ///

@@ -112,13 +112,43 @@ pub(super) fn verdict(
         return Verdict::Bury(reason);
     }
     let reason = bounded_reason(&reason);
-    tracing::warn!(
-        queue = &*consumer.queue, partition = message.partition(), consumer = consumer.name,
-        event = message.event_type(), sequence = message.sequence(),
-        id = message.id().get(), attempt = spent, retry_in = ?delay, reason,
-        "a message failed"
+    log_failure(
+        consumer,
+        message,
+        (spent, retry.max_attempts),
+        delay,
+        &reason,
     );
     Verdict::Again { delay, reason }
+}
+
+fn log_failure(
+    consumer: &Consumer,
+    message: &OutboxMessage,
+    (attempt, max_attempts): (u32, u32),
+    delay: Duration,
+    reason: &str,
+) {
+    macro_rules! log {
+        ($level:ident, $($more:tt)*) => {
+            tracing::$level!(
+                queue = &*consumer.queue, partition = message.partition(),
+                consumer = consumer.name, event = message.event_type(),
+                sequence = message.sequence(), id = message.id().get(), attempt, max_attempts,
+                retry_in = ?delay, reason, $($more)*
+            )
+        };
+    }
+    let failures = &consumer.failure_log;
+    match failures.failed(attempt, max_attempts, Instant::now()) {
+        None => log!(debug, "a message failed"),
+        Some(unwarned) => log!(
+            warn,
+            unwarned,
+            "a message failed; `unwarned` failures of this consumer since its last warning are \
+             logged at DEBUG"
+        ),
+    }
 }
 
 /// Gives a claim back unfinished, as a stop does: nothing counts.
