@@ -71,7 +71,7 @@ impl Outbox {
         let shared = &self.shared;
         let mut waiting = Vec::new();
         for queue in &shared.queues {
-            let look = unsequenced(&*shared.kept, &queue.queue);
+            let look = unsequenced(&shared.db, &queue.queue);
             waiting.push(shared.look(look).await?);
         }
         self.flush();
@@ -83,7 +83,7 @@ impl Outbox {
         // Noted once: what is numbered later is not waited for.
         let mut ends = Vec::new();
         for queue in &shared.queues {
-            let look = sequences(&*shared.kept, queue.queue.id());
+            let look = sequences(&shared.db, queue.queue.id());
             ends.push(shared.look(look).await?);
         }
         for (queue, ends) in shared.queues.iter().zip(&ends) {
@@ -105,7 +105,7 @@ impl Shared {
         let mut pause = SHORTEST;
         // Only rows that were there at the call count, so only between those ids.
         loop {
-            let look = first_unsequenced(&*self.kept, &queue.queue, (from, to));
+            let look = first_unsequenced(&self.db, &queue.queue, (from, to));
             let Some(first) = self.look(look).await? else {
                 return Ok(());
             };
@@ -122,7 +122,7 @@ impl Shared {
     ) -> Result<(), DrainError> {
         let mut pause = SHORTEST;
         loop {
-            let look = places(&*self.kept, queue.queue.id(), consumer);
+            let look = places(&self.db, queue.queue.id(), consumer);
             let places = self.look(look).await?;
             let behind = |(id, at): (&i64, &i64)| ends.get(id).is_some_and(|end| at < end);
             if !places.iter().any(behind) {
