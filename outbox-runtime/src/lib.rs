@@ -38,8 +38,8 @@ pub use dead_letters::{
     Undecodable,
 };
 pub use engine::{
-    ConfigError, Outbox, OutboxBuilder, OutboxHandle, OutboxTransaction, QueueBuilder, StartError,
-    StopReport,
+    ConfigError, DrainError, Outbox, OutboxBuilder, OutboxHandle, OutboxTransaction, QueueBuilder,
+    StartError, StopReport,
 };
 pub use enqueue::{enqueue, enqueue_batch};
 pub use error::{EnqueueError, EnqueueErrorKind};

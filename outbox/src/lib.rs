@@ -33,10 +33,15 @@
 //! OrderCreated { order_id: 7, total_cents: 1999 }.emit(&tx).await?;
 //! tx.commit().await?;
 //!
+//! running.drained().await?; // order 7 is on its way
 //! running.stop().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`drained`](OutboxHandle::drained) waits until what is committed is handled;
+//! [`stop`](OutboxHandle::stop) does not: what is left stays in the database and is delivered
+//! after the next start.
 //!
 //! # Where to go next
 //!
@@ -56,16 +61,16 @@ pub use outbox_macros::{OutboxEvent, outbox_event, outbox_handler, queue};
 pub use outbox_migrations as migrations;
 pub use outbox_migrations::{SchemaError, check as check_schema, migrate};
 pub use outbox_runtime::{
-    Batch, ConfigError, ConsumerInfo, ConsumerStats, Ctx, DEFAULT_MAX_PAYLOAD, EnqueueError,
-    EnqueueErrorKind, EnqueueOptions, Event, EventKey, EventRegistration, Extract, FailingMessage,
-    FromMessage, HandlerError, HandlerRegistration, HandlerResult, Headers, InvalidHeader,
-    InvalidName, InvalidPartitions, LeaseConfig, LeasedHandler, LeasedMessageHandler, MAX_KEY_LEN,
-    MAX_NAME_LEN, Message, Mode, NewMessage, Outbox, OutboxBuilder, OutboxHandle, OutboxHandler,
-    OutboxMessage, OutboxMessageId, OutboxProfile, OutboxStats, OutboxTransaction, Outcome,
-    PartitionStats, Partitions, Queue, QueueBuilder, QueueStats, QueueType, Registry, RetryPolicy,
-    StartError, State, StateType, StopReport, TransactionalHandler, TransactionalMessageHandler,
-    UnregisteredMessages, WorkerTuning, enqueue, enqueue_batch, events, is_valid_name, queue_id,
-    registry, testing,
+    Batch, ConfigError, ConsumerInfo, ConsumerStats, Ctx, DEFAULT_MAX_PAYLOAD, DrainError,
+    EnqueueError, EnqueueErrorKind, EnqueueOptions, Event, EventKey, EventRegistration, Extract,
+    FailingMessage, FromMessage, HandlerError, HandlerRegistration, HandlerResult, Headers,
+    InvalidHeader, InvalidName, InvalidPartitions, LeaseConfig, LeasedHandler,
+    LeasedMessageHandler, MAX_KEY_LEN, MAX_NAME_LEN, Message, Mode, NewMessage, Outbox,
+    OutboxBuilder, OutboxHandle, OutboxHandler, OutboxMessage, OutboxMessageId, OutboxProfile,
+    OutboxStats, OutboxTransaction, Outcome, PartitionStats, Partitions, Queue, QueueBuilder,
+    QueueStats, QueueType, Registry, RetryPolicy, StartError, State, StateType, StopReport,
+    TransactionalHandler, TransactionalMessageHandler, UnregisteredMessages, WorkerTuning, enqueue,
+    enqueue_batch, events, is_valid_name, queue_id, registry, testing,
 };
 pub use outbox_runtime::{
     ClaimedLetters, DeadLetterClaim, DeadLetterFilter, DeadLetterId, DeadLetterMessage,

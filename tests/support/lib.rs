@@ -5,10 +5,12 @@
 //! server a test fails and says what to do.
 
 mod database;
+mod lossy_proxy;
 mod private_server;
 mod schema_text;
 
 pub use database::{Engine, TestDb, run, run_at};
+pub use lossy_proxy::{LossyProxy, Lost};
 pub use private_server::PrivateServer;
 pub use schema_text::schema_text;
 use std::time::{Duration, Instant};

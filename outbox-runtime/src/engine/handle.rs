@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 /// A running outbox, for producing and operating. Cheap to clone.
 #[derive(Clone)]
 pub struct Outbox {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Outbox {
@@ -116,8 +116,13 @@ impl Outbox {
         Ok(known)
     }
 
-    /// Forgets a consumer that nobody runs any more, so that it does not hold
-    /// back the deletion of delivered messages. Its dead letters stay.
+    /// Forgets a consumer that is gone for good, so that it does not hold back the deletion
+    /// of delivered messages. Its dead letters stay.
+    ///
+    /// **The messages that wait for it are never delivered to it.** If it registers again, it
+    /// starts at the newest message, like any that joins a queue; only without other consumers,
+    /// or with `from = earliest`, it gets what is still there. One that is only away, as while a
+    /// deploy is rolled back, needs nothing but a process that runs it.
     ///
     /// Returns whether there was one.
     ///
@@ -252,13 +257,18 @@ impl OutboxHandle {
     }
 
     /// Stops with a grace of ten seconds; see [`stop_within`](Self::stop_within).
+    ///
+    /// It waits for handlers that run, not for messages that wait: what is committed and
+    /// not yet handled stays in the database and is delivered after the next start. To
+    /// have it handled first, await [`drained`](Self::drained).
     pub async fn stop(self) -> StopReport {
         self.stop_within(Duration::from_secs(10)).await
     }
 
     /// Stops: no new batches, the handlers' tokens are cancelled and they have
     /// `grace` to finish; then they are dropped. Leases are given back and what
-    /// was interrupted is not counted as an attempt.
+    /// was interrupted is not counted as an attempt. What no handler has begun stays in the
+    /// database for the next start.
     pub async fn stop_within(self, grace: Duration) -> StopReport {
         let began = Instant::now();
         let stop = &self.outbox.shared.stop;
@@ -280,8 +290,10 @@ impl OutboxHandle {
 }
 
 impl Drop for OutboxHandle {
+    /// Also at the end of a stop.
     fn drop(&mut self) {
         self.outbox.shared.stop.stopping.cancel();
+        self.outbox.shared.kept.close();
     }
 }
 

@@ -4,6 +4,7 @@ mod builder;
 mod discovery;
 mod dispatch;
 mod drain;
+mod drained;
 mod handle;
 mod notify;
 mod problem;
@@ -16,6 +17,7 @@ mod watch;
 
 pub use builder::OutboxBuilder;
 pub(crate) use drain::Passes;
+pub use drained::DrainError;
 pub use handle::{Outbox, OutboxHandle, OutboxTransaction, StopReport};
 pub use problem::{ConfigError, StartError};
 pub use queue_builder::QueueBuilder;

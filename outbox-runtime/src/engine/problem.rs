@@ -44,7 +44,8 @@ pub enum ConfigError {
     /// The consumer is registered with another mode.
     #[error(
         "consumer `{consumer}` of queue `{queue}` is {found} in the database and {expected} in this \
-         program: give it another name, or remove the old one with `remove_consumer`"
+         program: give it another name; remove the old one with `remove_consumer` when it has \
+         nothing left, since what waits for it is then never delivered to it"
     )]
     ModeMismatch {
         /// The queue.

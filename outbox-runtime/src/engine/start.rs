@@ -13,6 +13,7 @@ use crate::dialect::{ErrorClass, classify};
 use crate::queue::Queue;
 use crate::registry::{Mode, events};
 use crate::stage::consumer::Consumer;
+use crate::stage::failure_log::FailureLog;
 use crate::stage::guard::Stop;
 use crate::stage::route::{Route, Routes};
 use crate::store::claims::Claims;
@@ -198,6 +199,7 @@ impl OutboxBuilder {
                 lease: spec.lease,
                 retry: retry.unwrap_or_default(),
                 on_dead_letter: self.on_dead_letter.clone(),
+                failure_log: FailureLog::default(),
                 asynchronous: self.asynchronous,
                 stop: stop.clone(),
                 paused: runtime.paused.clone(),

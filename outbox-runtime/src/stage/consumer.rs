@@ -1,5 +1,6 @@
 //! A consumer of a queue in this process: what its partitions have in common.
 
+use super::failure_log::FailureLog;
 use super::guard::Stop;
 use super::route::Routes;
 use crate::dead_letters::Hook;
@@ -42,6 +43,7 @@ pub(crate) struct Consumer {
     /// For messages that nobody here handles.
     pub(crate) retry: RetryPolicy,
     pub(crate) on_dead_letter: Hook,
+    pub(crate) failure_log: FailureLog,
     pub(crate) asynchronous: bool,
     pub(crate) stop: Stop,
     pub(crate) paused: Arc<AtomicBool>,

@@ -3,6 +3,7 @@
 
 pub(crate) mod concurrent;
 pub(crate) mod consumer;
+pub(crate) mod failure_log;
 pub(crate) mod guard;
 mod lanes;
 pub(crate) mod leased;

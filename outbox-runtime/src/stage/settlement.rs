@@ -112,13 +112,43 @@ pub(super) fn verdict(
         return Verdict::Bury(reason);
     }
     let reason = bounded_reason(&reason);
-    tracing::warn!(
-        queue = &*consumer.queue, partition = message.partition(), consumer = consumer.name,
-        event = message.event_type(), sequence = message.sequence(),
-        id = message.id().get(), attempt = spent, retry_in = ?delay, reason,
-        "a message failed"
+    log_failure(
+        consumer,
+        message,
+        (spent, retry.max_attempts),
+        delay,
+        &reason,
     );
     Verdict::Again { delay, reason }
+}
+
+fn log_failure(
+    consumer: &Consumer,
+    message: &OutboxMessage,
+    (attempt, max_attempts): (u32, u32),
+    delay: Duration,
+    reason: &str,
+) {
+    macro_rules! log {
+        ($level:ident, $($more:tt)*) => {
+            tracing::$level!(
+                queue = &*consumer.queue, partition = message.partition(),
+                consumer = consumer.name, event = message.event_type(),
+                sequence = message.sequence(), id = message.id().get(), attempt, max_attempts,
+                retry_in = ?delay, reason, $($more)*
+            )
+        };
+    }
+    let failures = &consumer.failure_log;
+    match failures.failed(attempt, max_attempts, Instant::now()) {
+        None => log!(debug, "a message failed"),
+        Some(unwarned) => log!(
+            warn,
+            unwarned,
+            "a message failed; `unwarned` failures of this consumer since its last warning are \
+             logged at DEBUG"
+        ),
+    }
 }
 
 /// Gives a claim back unfinished, as a stop does: nothing counts.
@@ -215,15 +245,17 @@ pub(super) async fn write(
     let (mut refused, mut unanswered) = (0, false);
     loop {
         let permit = consumer.statements.acquire().await;
-        let settled = settlement::settle(&consumer.db, outcome).await;
+        let mut settled = settlement::settle(&consumer.db, outcome).await;
+        if unanswered && matches!(settled, Ok(None)) {
+            // An answer was lost, and maybe with it the news that all is written.
+            settled = settlement::find_settled(&consumer.db, outcome).await;
+        }
         drop(permit);
         match settled {
             Ok(Some(letters)) => {
                 announce(consumer, messages, &outcome.burials, &letters);
                 return Ok(true);
             }
-            // An answer was lost, and with it the news that all is written.
-            Ok(None) if unanswered && is_settled(consumer, outcome).await => return Ok(true),
             Ok(None) => {
                 tracing::warn!(
                     queue = &*consumer.queue,
@@ -250,11 +282,6 @@ pub(super) async fn write(
             Err(error) => return Err(error),
         }
     }
-}
-
-async fn is_settled(consumer: &Consumer, outcome: &Settlement<'_>) -> bool {
-    let settled = settlement::is_settled(&consumer.db, outcome).await;
-    settled.unwrap_or(false)
 }
 
 /// Says what was buried, once it is.

@@ -6,7 +6,8 @@
 //! statement. It goes back to the pool when a statement fails or is abandoned, when it
 //! was idle for a second, and after a minute whatever happens, so that the pool's own
 //! rules about age hold. At most a quarter of a pool is kept: nobody waits for a
-//! connection that we do not use.
+//! connection that we do not use. Once the outbox stops none is kept, so that its user can
+//! close the pool.
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult, Statement,
@@ -37,6 +38,13 @@ impl Kept {
     pub(crate) fn release_idle(&self) {
         #[cfg(feature = "postgres")]
         self.postgres.release_idle();
+    }
+
+    /// Gives everything back and keeps nothing from now on; what is in use goes back when
+    /// its statement is over.
+    pub(crate) fn close(&self) {
+        #[cfg(feature = "postgres")]
+        self.postgres.close();
     }
 }
 
@@ -78,6 +86,7 @@ mod postgres {
     use sea_query_sqlx::SqlxValues;
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::{Duration, Instant};
+    use tokio::runtime::Handle;
 
     const IDLE: Duration = Duration::from_secs(1);
     const LIFE: Duration = Duration::from_secs(60);
@@ -88,9 +97,16 @@ mod postgres {
         used: Instant,
     }
 
-    #[derive(Default)]
     pub(super) struct Connections {
-        idle: Mutex<Vec<Connection>>,
+        idle: Mutex<Idle>,
+        /// A connection goes back to its pool by a task: `close` may be called where there
+        /// is no runtime, and a drop must not panic.
+        runtime: Option<Handle>,
+    }
+
+    struct Idle {
+        connections: Vec<Connection>,
+        /// How many are kept; none once it is closed.
         most: usize,
     }
 
@@ -111,8 +127,11 @@ mod postgres {
         pub(super) fn of(db: &DatabaseConnection) -> Self {
             let size = pool(db).map_or(0, |pool| pool.options().get_max_connections());
             Self {
-                idle: Mutex::default(),
-                most: size as usize / 4,
+                idle: Mutex::new(Idle {
+                    connections: Vec::new(),
+                    most: size as usize / 4,
+                }),
+                runtime: Handle::try_current().ok(),
             }
         }
 
@@ -121,7 +140,7 @@ mod postgres {
             pool: &PgPool,
             statement: Statement,
         ) -> Result<Vec<QueryResult>, DbErr> {
-            let kept = self.idle().pop();
+            let kept = self.idle().connections.pop();
             let mut connection = match kept {
                 Some(connection) => connection,
                 None => Connection {
@@ -137,18 +156,26 @@ mod postgres {
                 .map_err(|e| DbErr::Query(runtime(e)))?;
             connection.used = Instant::now();
             let mut idle = self.idle();
-            if idle.len() < self.most && connection.since.elapsed() < LIFE {
-                idle.push(connection);
+            if idle.connections.len() < idle.most && connection.since.elapsed() < LIFE {
+                idle.connections.push(connection);
             }
             Ok(rows.into_iter().map(QueryResult::from).collect())
         }
 
         pub(super) fn release_idle(&self) {
             self.idle()
+                .connections
                 .retain(|connection| connection.used.elapsed() < IDLE);
         }
 
-        fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        pub(super) fn close(&self) {
+            let _entered = self.runtime.as_ref().map(Handle::enter);
+            let mut idle = self.idle();
+            idle.most = 0;
+            idle.connections.clear();
+        }
+
+        fn idle(&self) -> MutexGuard<'_, Idle> {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }

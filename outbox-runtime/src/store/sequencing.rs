@@ -135,7 +135,7 @@ async fn sequence_in_steps(
 }
 
 /// The last number given in each partition; only the queue's lock holder changes them.
-async fn sequences<C: ConnectionTrait>(
+pub(crate) async fn sequences<C: ConnectionTrait>(
     conn: &C,
     queue_id: i64,
 ) -> Result<BTreeMap<i64, i64>, DbErr> {

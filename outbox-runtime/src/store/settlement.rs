@@ -131,22 +131,68 @@ async fn move_cursor<C: ConnectionTrait>(conn: &C, s: &Settlement<'_>) -> Result
     Ok(execute(conn, &update, values).await? > 0)
 }
 
-/// Whether this was written by us although nobody said so. Who holds a lease writes
-/// one settlement after the other, so the next epoch is that of this one.
-pub(crate) async fn is_settled(db: &DatabaseConnection, s: &Settlement<'_>) -> Result<bool, DbErr> {
-    let rows = query(
-        db,
+/// The ids of the dead letters if this settlement is in the database already, as it is when
+/// only the answer to its commit was lost; `None` if it is not.
+///
+/// A settlement raises the epoch by one. Where the lease was kept, the next epoch under our
+/// name is proof: who holds a lease writes one settlement after the other. Where it was
+/// given back, the next epoch may also be somebody else's claim, acknowledged since: then
+/// the cursor is where we would have left it by chance at most, and no letter is there.
+pub(crate) async fn find_settled(
+    db: &DatabaseConnection,
+    s: &Settlement<'_>,
+) -> Result<Option<Vec<Option<i64>>>, DbErr> {
+    let mut values = vec![
+        s.partition_id.into(),
+        s.consumer.into(),
+        (s.epoch + 1).into(),
+    ];
+    let ours = match s.keep {
+        Some(_) => {
+            values.push(s.owner.into());
+            "lease_owner = ?"
+        }
+        None => {
+            values.extend([s.processed.into(), s.claimed.max(s.processed).into()]);
+            "lease_owner IS NULL AND processed_seq = ? AND claimed_seq = ?"
+        }
+    };
+    let cursor = format!(
         "SELECT lease_epoch FROM outbox_cursor \
-         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ?",
+         WHERE partition_id = ? AND consumer = ? AND lease_epoch = ? AND {ours}"
+    );
+    if query(db, &cursor, values).await?.is_empty() {
+        return Ok(None);
+    }
+    let mut letters = Vec::with_capacity(s.burials.len());
+    for burial in &s.burials {
+        letters.push(find_letter(db, s, burial).await?);
+    }
+    let proven = s.keep.is_some() || letters.iter().all(Option::is_some);
+    Ok(proven.then_some(letters))
+}
+
+/// The dead letter of a burial. It is one of the newest.
+async fn find_letter<C: ConnectionTrait>(
+    conn: &C,
+    s: &Settlement<'_>,
+    burial: &Burial,
+) -> Result<Option<i64>, DbErr> {
+    let rows = query(
+        conn,
+        "SELECT id FROM outbox_dead_letter \
+         WHERE queue = ? AND {partition} = ? AND consumer = ? AND seq = ? AND message_id = ? \
+         ORDER BY id DESC LIMIT 1",
         [
-            s.partition_id.into(),
+            s.queue.into(),
+            (s.partition_id & 0x3f).into(),
             s.consumer.into(),
-            s.owner.into(),
-            (s.epoch + 1).into(),
+            burial.seq.into(),
+            burial.id.into(),
         ],
     )
     .await?;
-    Ok(!rows.is_empty())
+    rows.first().map(|row| row.try_get_by_index(0)).transpose()
 }
 
 async fn bury<C: ConnectionTrait>(

@@ -181,3 +181,26 @@ fn at_the_end_of_a_lease_bookkeeping_loses_no_connection_with_its_statement() {
         })
     });
 }
+
+/// Whoever waits until all is handled may give up in the middle of a look.
+#[test]
+fn a_wait_for_all_to_be_handled_loses_no_connection_when_it_is_dropped() {
+    run(Engine::MySql, true, |db| {
+        Box::pin(async move {
+            let pool = pool(db, 8).await;
+            let running = orders(&pool).leased(Seen::default()).start().await.unwrap();
+            for table in ["outbox_incoming", "outbox_partition", "outbox_cursor"] {
+                let gate = Closed::table(db, table).await;
+                for _ in 0..3 {
+                    let limit = Duration::from_millis(100);
+                    let drained = tokio::time::timeout(limit, running.drained());
+                    drained.await.expect_err("the table is closed");
+                }
+                gate.open().await;
+            }
+            running.drained().await.unwrap();
+            running.stop().await;
+            every_connection_came_back(pool).await;
+        })
+    });
+}

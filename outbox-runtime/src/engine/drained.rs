@@ -1,0 +1,149 @@
+//! Waiting until what is committed is handled.
+
+use super::handle::{Outbox, OutboxHandle};
+use super::supervisor::{QueueRuntime, Shared};
+use crate::store::progress::{first_unsequenced, places, unsequenced};
+use crate::store::sequencing::sequences;
+use sea_orm::DbErr;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The first pause between two looks, and the longest: each is twice the one before.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// Why [`drained`](OutboxHandle::drained) cannot say that everything is handled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DrainError {
+    /// The outbox stopped first. What is not handled yet stays in the database and is
+    /// delivered after the next start.
+    #[error(
+        "the outbox stopped before everything was handled; what is left is delivered after the next start"
+    )]
+    Stopped,
+    /// The database could not be asked. Delivery goes on.
+    #[error("the database cannot say whether everything is handled")]
+    Database(#[from] DbErr),
+}
+
+impl OutboxHandle {
+    /// Waits until everything that was committed to this process's queues before the call is
+    /// handled, or buried as a dead letter, by every consumer that runs in this process.
+    ///
+    /// What is committed later, as by handlers meanwhile, is not waited for: call it again
+    /// for that. A message that failed is waited for until an attempt succeeds or it is
+    /// buried. So are a paused queue and a message that is left to another process: limit
+    /// the wait with `tokio::time::timeout`.
+    ///
+    /// ```
+    /// # use outbox_runtime::{DrainError, OutboxHandle};
+    /// # use std::time::Duration;
+    /// # async fn end(running: OutboxHandle) -> Result<(), DrainError> {
+    /// if let Ok(drained) = tokio::time::timeout(Duration::from_secs(30), running.drained()).await {
+    ///     drained?;
+    /// }
+    /// running.stop().await; // what is left is delivered after the next start
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`DrainError::Stopped`] if the outbox stops first, [`DrainError::Database`] if the
+    /// database cannot be read.
+    ///
+    /// # Cancel safety
+    /// It only looks: dropping it changes nothing, and it may be called again.
+    pub async fn drained(&self) -> Result<(), DrainError> {
+        self.outbox().drained().await
+    }
+}
+
+impl Outbox {
+    /// Waits until what is committed is handled; see [`OutboxHandle::drained`].
+    ///
+    /// # Errors
+    /// As for [`OutboxHandle::drained`].
+    ///
+    /// # Cancel safety
+    /// It only looks: dropping it changes nothing, and it may be called again.
+    pub async fn drained(&self) -> Result<(), DrainError> {
+        let shared = &self.shared;
+        let mut waiting = Vec::new();
+        for queue in &shared.queues {
+            let look = unsequenced(&shared.db, &queue.queue);
+            waiting.push(shared.look(look).await?);
+        }
+        self.flush();
+        for (queue, between) in shared.queues.iter().zip(waiting) {
+            if let Some(between) = between {
+                shared.until_sequenced(queue, between).await?;
+            }
+        }
+        // Noted once: what is numbered later is not waited for.
+        let mut ends = Vec::new();
+        for queue in &shared.queues {
+            let look = sequences(&shared.db, queue.queue.id());
+            ends.push(shared.look(look).await?);
+        }
+        for (queue, ends) in shared.queues.iter().zip(&ends) {
+            for dispatcher in &queue.dispatchers {
+                let consumer = &dispatcher.consumer.name;
+                shared.until_at(queue, consumer, ends).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    async fn until_sequenced(
+        &self,
+        queue: &QueueRuntime,
+        (mut from, to): (i64, i64),
+    ) -> Result<(), DrainError> {
+        let mut pause = SHORTEST;
+        // Only rows that were there at the call count, so only between those ids.
+        loop {
+            let look = first_unsequenced(&self.db, &queue.queue, (from, to));
+            let Some(first) = self.look(look).await? else {
+                return Ok(());
+            };
+            from = first;
+            self.rest(&mut pause).await?;
+        }
+    }
+
+    async fn until_at(
+        &self,
+        queue: &QueueRuntime,
+        consumer: &str,
+        ends: &BTreeMap<i64, i64>,
+    ) -> Result<(), DrainError> {
+        let mut pause = SHORTEST;
+        loop {
+            let look = places(&self.db, queue.queue.id(), consumer);
+            let places = self.look(look).await?;
+            let behind = |(id, at): (&i64, &i64)| ends.get(id).is_some_and(|end| at < end);
+            if !places.iter().any(behind) {
+                return Ok(());
+            }
+            self.rest(&mut pause).await?;
+        }
+    }
+
+    /// One of our own short statements, of which there are only so many at once.
+    async fn look<T>(&self, look: impl Future<Output = Result<T, DbErr>>) -> Result<T, DbErr> {
+        let _permit = self.statements.acquire().await;
+        look.await
+    }
+
+    async fn rest(&self, pause: &mut Duration) -> Result<(), DrainError> {
+        self.pause(*pause).await;
+        if self.stopping() {
+            return Err(DrainError::Stopped);
+        }
+        *pause = (*pause * 2).min(LONGEST);
+        Ok(())
+    }
+}
