@@ -174,7 +174,7 @@ pub(crate) use postgres_worker::{sequence as sequence_at_once, vacuum as vacuum_
 pub(crate) use sqlite::BY_KEYS as SQLITE_BY_KEYS;
 
 /// `insert` followed by `count` times `values`, with commas between.
-fn values_list(insert: &str, values: &str, count: usize) -> String {
+pub(crate) fn values_list(insert: &str, values: &str, count: usize) -> String {
     let mut sql = String::with_capacity(insert.len() + count * (values.len() + 1) + 16);
     sql.push_str(insert);
     for i in 0..count {

@@ -11,12 +11,12 @@ const SEQUENCER: &str = "query LIKE '%DELETE FROM outbox_incoming%'";
 const CLAIM: &str = "query LIKE '%lease_epoch = c.lease_epoch%'";
 const RECONCILER: &str = "query LIKE '%outbox_queue q%UNION ALL%'";
 
-async fn count_statements(db: &TestDb) {
+pub(super) async fn count_statements(db: &TestDb) {
     db.execute("CREATE EXTENSION pg_stat_statements").await;
 }
 
 /// How many statements of a kind ran in this database.
-async fn calls(db: &TestDb, condition: &str) -> i64 {
+pub(super) async fn calls(db: &TestDb, condition: &str) -> i64 {
     db.number(&format!(
         "SELECT COALESCE(SUM(calls), 0)::bigint FROM pg_stat_statements \
          WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
@@ -26,7 +26,7 @@ async fn calls(db: &TestDb, condition: &str) -> i64 {
 }
 
 /// What ran in this database how often, for the message of a failure.
-async fn listed(db: &TestDb) -> String {
+pub(super) async fn listed(db: &TestDb) -> String {
     let texts = db.texts(
         "SELECT calls || ' x ' || left(query, 160) FROM pg_stat_statements \
          WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \

@@ -23,6 +23,7 @@ mod pause;
 mod places;
 mod poison;
 mod processes;
+mod registration;
 mod scripted;
 mod stale;
 mod stop;
