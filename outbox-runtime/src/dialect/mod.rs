@@ -60,9 +60,6 @@ pub(crate) struct Words {
     pub(crate) partition: &'static str,
     pub(crate) for_update: &'static str,
     pub(crate) skip_locked: &'static str,
-    /// That no message refers to body `b`, in the form that the engine answers
-    /// with a hash or a temporary index instead of a scan per row.
-    pub(crate) unreferenced: &'static str,
     /// `@` stands for the argument.
     pub(crate) or_ignore: &'static str,
     /// That queue `q` has committed rows of its partitions without a number.

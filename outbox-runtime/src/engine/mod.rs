@@ -6,6 +6,7 @@ mod dispatch;
 mod drain;
 mod handle;
 mod notify;
+mod orphans;
 mod problem;
 mod queue_builder;
 mod retention;

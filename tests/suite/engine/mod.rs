@@ -19,6 +19,7 @@ mod liveness;
 mod mark;
 mod nested;
 mod order;
+mod orphans;
 mod pause;
 mod places;
 mod poison;
