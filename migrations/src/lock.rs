@@ -15,10 +15,12 @@ use sea_orm::{
 
 const WAIT_SECONDS: u32 = 120;
 
-/// The lock's name is the server's, not the database's: name the database in it.
-const LOCK_SCHEMA_MYSQL: &str =
-    "SELECT CAST(GET_LOCK(CONCAT('outbox.', MD5(DATABASE())), {seconds}) AS SIGNED)";
-const UNLOCK_SCHEMA_MYSQL: &str = "DO RELEASE_LOCK(CONCAT('outbox.', MD5(DATABASE())))";
+/// The lock's name is the server's, not the database's: name the database in it. It has 64
+/// characters at most, so the database is in it as a hash.
+const LOCK_SCHEMA_MYSQL: &str = "SELECT CAST(GET_LOCK(\
+    CONCAT('outbox.', LEFT(SHA2(DATABASE(), 256), 40)), {seconds}) AS SIGNED)";
+const UNLOCK_SCHEMA_MYSQL: &str =
+    "DO RELEASE_LOCK(CONCAT('outbox.', LEFT(SHA2(DATABASE(), 256), 40)))";
 
 /// The right to change the schema, and the connection to do it on.
 pub(crate) struct SchemaLock {

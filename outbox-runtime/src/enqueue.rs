@@ -36,7 +36,7 @@ use sea_orm::ConnectionTrait;
 /// [`EnqueueError`], which names the queue and the event type. Bad input
 /// writes nothing. On a bare connection, where body and queue entry are two
 /// transactions on MySQL and SQLite, an error between them leaves a body that
-/// nobody refers to and that vacuum collects.
+/// nobody refers to and that is deleted after an hour.
 pub async fn enqueue<C: ConnectionTrait>(
     conn: &C,
     queue: &Queue,

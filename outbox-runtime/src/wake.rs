@@ -64,8 +64,8 @@ impl Outgoing {
     }
 
     /// They could not be told.
-    pub(crate) fn put_back(&self, ids: BTreeSet<i64>) {
-        self.add(ids);
+    pub(crate) fn put_back(&self, ids: &[i64]) {
+        self.add(ids.iter().copied());
     }
 
     fn add(&self, marked: impl IntoIterator<Item = i64>) {

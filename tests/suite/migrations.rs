@@ -3,9 +3,10 @@
 use expect_test::expect_file;
 use futures_util::future::{join_all, try_join_all};
 use outbox::SchemaError;
-use outbox_tests::{Engine, on_every_engine, schema_text};
-use sea_orm::DbErr;
+use outbox_tests::{Engine, eventually, on_every_engine, run, schema_text};
+use sea_orm::{DbErr, TransactionTrait};
 use sea_orm_migration::prelude::*;
+use std::path::Path;
 
 /// A user's migrator with a table of its own before ours.
 struct UserMigrator;
@@ -182,4 +183,54 @@ fn the_future_of_migrate_can_be_spawned() {
     fn assert_send<T: Send>(_: T) {}
     let db = sea_orm::DatabaseConnection::default();
     assert_send(outbox::migrate(&db));
+}
+
+/// Newer versions of MySQL have neither of these.
+#[test]
+fn no_statement_hashes_with_functions_that_mysql_gave_up() {
+    fn search(directory: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                search(&path, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap().to_ascii_uppercase();
+            let gone = ["MD5(", "SHA(", "SHA1("];
+            if gone.iter().any(|function| text.contains(function)) {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for crate_directory in ["migrations", "outbox-runtime"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        search(&root.join(crate_directory).join("src"), &mut found);
+    }
+    assert!(found.is_empty(), "{found:?}");
+}
+
+/// The lock has the database's name in it, however long that is, and ends with the migration.
+#[test]
+fn on_mysql_a_migration_waits_for_another_of_the_same_database() {
+    run(Engine::MySql, false, |db| {
+        Box::pin(async move {
+            // On one connection, whose session has the lock.
+            let other = db.connect().await.begin().await.unwrap();
+            let lock = "CONCAT('outbox.', LEFT(SHA2(DATABASE(), 256), 40))";
+            let take = format!("DO GET_LOCK({lock}, 0)");
+            other.execute_unprepared(&take).await.unwrap();
+            let migrating = db.connect().await;
+            let migration = tokio::spawn(async move { outbox::migrate(&migrating).await });
+            let waiting = "SELECT COUNT(*) FROM information_schema.processlist \
+                WHERE db = DATABASE() AND state = 'User lock'";
+            eventually("a wait", async || db.number(waiting).await == 1).await;
+            assert!(!migration.is_finished());
+            let give_back = format!("DO RELEASE_LOCK({lock})");
+            other.execute_unprepared(&give_back).await.unwrap();
+            migration.await.unwrap().unwrap();
+            let free = format!("SELECT IS_FREE_LOCK({lock})");
+            assert_eq!(db.number(&free).await, 1);
+        })
+    });
 }

@@ -60,6 +60,12 @@ impl PrivateServer {
         &self.url
     }
 
+    /// What PostgreSQL has written to its log.
+    pub fn log(&self) -> String {
+        let log = self.directory.path().join("postgres.log");
+        String::from_utf8_lossy(&std::fs::read(log).expect("the server's log")).into_owned()
+    }
+
     /// Ends it at once, without writing anything down, and starts it again.
     pub async fn crash(&self) {
         self.start_again_after(self.words.crash).await;

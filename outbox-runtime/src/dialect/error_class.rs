@@ -27,20 +27,6 @@ pub(crate) fn classify(error: &DbErr) -> ErrorClass {
     }
 }
 
-/// Whether a number was divided by zero: how a statement of ours on PostgreSQL undoes itself.
-pub(super) fn is_division_by_zero(error: &DbErr) -> bool {
-    match error {
-        #[cfg(feature = "postgres")]
-        DbErr::Query(RuntimeErr::SqlxError(error)) => match &**error {
-            SqlxError::Database(database) => database
-                .try_downcast_ref::<sea_orm::SqlxPostgresError>()
-                .is_some_and(|error| error.code() == "22012"),
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 fn classify_sqlx(error: &SqlxError) -> ErrorClass {
     match error {

@@ -60,9 +60,6 @@ pub(crate) struct Words {
     pub(crate) partition: &'static str,
     pub(crate) for_update: &'static str,
     pub(crate) skip_locked: &'static str,
-    /// That no message refers to body `b`, in the form that the engine answers
-    /// with a hash or a temporary index instead of a scan per row.
-    pub(crate) unreferenced: &'static str,
     /// `@` stands for the argument.
     pub(crate) or_ignore: &'static str,
     /// That queue `q` has committed rows of its partitions without a number.
@@ -174,7 +171,7 @@ pub(crate) use postgres_worker::{sequence as sequence_at_once, vacuum as vacuum_
 pub(crate) use sqlite::BY_KEYS as SQLITE_BY_KEYS;
 
 /// `insert` followed by `count` times `values`, with commas between.
-fn values_list(insert: &str, values: &str, count: usize) -> String {
+pub(crate) fn values_list(insert: &str, values: &str, count: usize) -> String {
     let mut sql = String::with_capacity(insert.len() + count * (values.len() + 1) + 16);
     sql.push_str(insert);
     for i in 0..count {

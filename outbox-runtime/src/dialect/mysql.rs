@@ -13,8 +13,6 @@ pub(super) const WORDS: Words = Words {
     partition: "`partition`",
     for_update: "FOR UPDATE",
     skip_locked: "FOR UPDATE SKIP LOCKED",
-    unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
-        AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON DUPLICATE KEY UPDATE @ = @",
     unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
         AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",

@@ -14,8 +14,6 @@ pub(super) const WORDS: Words = Words {
     partition: "partition",
     for_update: "FOR NO KEY UPDATE",
     skip_locked: "FOR NO KEY UPDATE SKIP LOCKED",
-    unreferenced: "NOT EXISTS (SELECT FROM outbox_incoming i WHERE i.id = b.id) \
-        AND NOT EXISTS (SELECT FROM outbox_outgoing o WHERE o.id = b.id)",
     or_ignore: "ON CONFLICT DO NOTHING",
     // From the mark on, and by the index: see SEQUENCE.
     unsequenced: "(SELECT i.id FROM outbox_incoming i \

@@ -1,6 +1,5 @@
 //! PostgreSQL's one-statement forms of sequencing and cleaning up.
 
-use super::error_class::is_division_by_zero;
 use crate::store::cleanup::Vacuumed;
 use crate::store::sequencing::{Places, Sequenced};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
@@ -13,10 +12,12 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 /// re-check. Partitions nobody registered are beyond the count and stay. Rows and CASE are
 /// compared where an equality would do, because the planner takes that for a handful of
 /// rows, and sorts the whole backlog instead of walking the index. `r` are the partitions
-/// that are still where they were last (`$6`); others are found by their key, which leads
-/// over every version since an old transaction began. The division fails the statement if
-/// fewer rows were written than taken: somebody else's pass came between our snapshot and
-/// our lock, and moved partitions; or one is missing, if it happens again and again.
+/// that are still where they were last (`$6`), and `u` moves them there. `v` moves all others
+/// by their key, which leads over every version since an old transaction began: those that
+/// are not known yet, and those that somebody else's pass moved between our snapshot and our
+/// lock. An update by key follows such a row to its newest version, where one by ctid gives
+/// it up. So every row taken gets a number, unless its partition does not exist: then the
+/// cast fails, which undoes the statement and names the partition.
 ///
 /// `w` raises the mark. Who enqueues has a transaction id before it draws a body id. So
 /// whoever drew an id up to the highest that a pass took (`high_id`) has a lower transaction
@@ -49,14 +50,20 @@ const SEQUENCE: &str = "\
         SELECT p.id, p.place FROM unnest($5::bigint[], $6::text[]) AS m (id, place), LATERAL ( \
             SELECT id, ctid AS place FROM outbox_partition WHERE ctid = m.place::tid OFFSET 0 \
         ) AS p WHERE p.id = m.id \
-    ), p AS ( \
+    ), u AS ( \
         UPDATE outbox_partition p SET sequence = p.sequence + m.rows \
-        FROM ( \
-            SELECT n.partition_id, n.rows, COALESCE(r.place, ( \
-                SELECT s.ctid FROM outbox_partition s WHERE s.id = n.partition_id)) AS place \
-            FROM n LEFT JOIN r ON r.id = n.partition_id \
-        ) AS m WHERE p.ctid = m.place \
+        FROM (SELECT n.rows, r.place FROM n JOIN r ON r.id = n.partition_id) AS m \
+        WHERE p.ctid = m.place \
         RETURNING p.id, p.sequence - m.rows AS base, p.ctid AS place \
+    ), s AS MATERIALIZED ( \
+        SELECT n.partition_id, n.rows FROM n \
+        WHERE NOT EXISTS (SELECT FROM u WHERE u.id = n.partition_id) \
+    ), v AS ( \
+        UPDATE outbox_partition p SET sequence = p.sequence + s.rows \
+        FROM s WHERE p.id = s.partition_id \
+        RETURNING p.id, p.sequence - s.rows AS base, p.ctid AS place \
+    ), p AS MATERIALIZED ( \
+        SELECT id, base, place FROM u UNION ALL SELECT id, base, place FROM v \
     ), o AS ( \
         INSERT INTO outbox_outgoing (partition_id, seq, id) \
         SELECT t.partition_id, \
@@ -79,7 +86,9 @@ const SEQUENCE: &str = "\
             AND (k.proven OR high_xid > k.xid))) \
     ) \
     SELECT n.partition_id, n.rows, \
-        1 / CASE WHEN (SELECT count(*) FROM t) = (SELECT count(*) FROM o) THEN 1 ELSE 0 END, \
+        CASE WHEN (SELECT count(*) FROM t) <> (SELECT count(*) FROM o) THEN \
+            ('outbox_partition has no row ' || COALESCE((SELECT min(partition_id)::text FROM n \
+                WHERE NOT EXISTS (SELECT FROM p WHERE p.id = n.partition_id)), '?'))::int END, \
         EXISTS (SELECT FROM i) AND NOT EXISTS (SELECT FROM q), p.place::text \
     FROM (VALUES (1)) AS one LEFT JOIN n ON true LEFT JOIN p ON p.id = n.partition_id";
 
@@ -101,15 +110,8 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
         known.clone().into(),
         at.clone().into(),
     ];
-    let rows = match query(conn, SEQUENCE, values).await {
-        Err(error) if is_division_by_zero(&error) && places.races < 5 => {
-            places.races += 1;
-            return Ok(Sequenced::LOCKED);
-        }
-        rows => rows?,
-    };
+    let rows = query(conn, SEQUENCE, values).await?;
     places.known = known.into_iter().zip(at).collect();
-    places.races = 0;
     let mut done = Sequenced::default();
     for row in &rows {
         done.locked = row.try_get_by_index(3)?;

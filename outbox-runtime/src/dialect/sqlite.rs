@@ -14,8 +14,6 @@ pub(super) const WORDS: Words = Words {
     // There is one writer, and our transactions begin as it.
     for_update: "",
     skip_locked: "",
-    unreferenced: "b.id NOT IN (SELECT id FROM outbox_incoming) \
-        AND b.id NOT IN (SELECT id FROM outbox_outgoing)",
     or_ignore: "ON CONFLICT DO NOTHING",
     unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
         AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",

@@ -7,6 +7,7 @@ mod drain;
 mod drained;
 mod handle;
 mod notify;
+mod orphans;
 mod problem;
 mod queue_builder;
 mod retention;

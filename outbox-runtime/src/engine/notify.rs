@@ -8,14 +8,19 @@
 //! looking for a short while.
 
 use super::supervisor::Shared;
+use crate::store::sql::list;
 use crate::wake::{Outgoing, register_outgoing};
-use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 const CHANNEL: &str = "outbox";
 const COALESCE: Duration = Duration::from_millis(3);
+
+/// Queues in one notification: PostgreSQL refuses 8,000 bytes, and an id has up to 20
+/// characters and a comma.
+const QUEUES_AT_ONCE: usize = 300;
 
 /// Starts both, on PostgreSQL.
 pub(super) fn spawn(shared: &Arc<Shared>, tasks: &TaskTracker) {
@@ -40,21 +45,23 @@ async fn run_notifier(shared: Arc<Shared>, outgoing: Arc<Outgoing>) {
             () = outgoing.marked() => {}
             () = shared.stop.stopping.cancelled() => return,
         }
-        let ids = outgoing.take();
-        let texts: Vec<String> = ids.iter().map(i64::to_string).collect();
-        let values = [CHANNEL.into(), texts.join(",").into()];
-        let backend = shared.db.get_database_backend();
-        let notify = Statement::from_sql_and_values(backend, "SELECT pg_notify($1, $2)", values);
-        let sent = async { shared.db.execute_raw(notify).await.map(drop) };
-        if shared
-            .pass("the notifier", tuning, &mut failures, sent)
-            .await
-            .is_none()
-        {
-            outgoing.put_back(ids);
+        let ids: Vec<i64> = outgoing.take().into_iter().collect();
+        for part in ids.chunks(QUEUES_AT_ONCE) {
+            let sent = notify(&shared.db, part);
+            let sent = shared.pass("the notifier", tuning, &mut failures, sent);
+            if sent.await.is_none() {
+                outgoing.put_back(part);
+            }
         }
         shared.pause(COALESCE).await;
     }
+}
+
+async fn notify(db: &DatabaseConnection, ids: &[i64]) -> Result<(), DbErr> {
+    let values = [CHANNEL.into(), list(ids.iter().copied()).into()];
+    let backend = db.get_database_backend();
+    let notify = Statement::from_sql_and_values(backend, "SELECT pg_notify($1, $2)", values);
+    db.execute_raw(notify).await.map(drop)
 }
 
 /// Hears what was enqueued elsewhere, on a connection of its own.

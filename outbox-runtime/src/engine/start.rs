@@ -4,6 +4,7 @@ use super::builder::{ConsumerSpec, OutboxBuilder};
 use super::dispatch::Dispatcher;
 use super::handle::{Outbox, OutboxHandle};
 use super::notify;
+use super::orphans::run_orphans;
 use super::problem::{ConfigError, StartError};
 use super::retention::run_retention;
 use super::sqlite::sqlite_advice;
@@ -117,6 +118,7 @@ impl OutboxBuilder {
         if !shared.queues.is_empty() {
             tasks.spawn(run_reconciler(shared.clone()));
             tasks.spawn(run_vacuum(shared.clone()));
+            tasks.spawn(run_orphans(shared.clone()));
             tasks.spawn(run_watch(shared.clone()));
         }
         if let Some(retention) = retention {

@@ -2,28 +2,18 @@
 
 use super::supervisor::Shared;
 use crate::stats::{OutboxStats, read};
-use crate::store::cleanup::delete_orphans;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(60);
-const ORPHANS_EVERY: Duration = Duration::from_secs(3600);
 /// A consumer nobody serves for this long is worth a word.
 const SILENT: Duration = Duration::from_secs(120);
 
-/// Logs what is stuck, and deletes bodies that nobody refers to.
+/// Logs what is stuck.
 pub(super) async fn run_watch(shared: Arc<Shared>) {
     let tuning = &shared.profile.vacuum;
-    let (mut failures, mut orphans_at) = (0, None::<Instant>);
+    let mut failures = 0;
     while !shared.stopping() {
-        if orphans_at.is_none_or(|at| at.elapsed() > ORPHANS_EVERY) {
-            orphans_at = Some(Instant::now());
-            let pass = delete_orphans(&shared.db);
-            if let Some(deleted @ 1..) = shared.pass("the watch", tuning, &mut failures, pass).await
-            {
-                tracing::info!(deleted, "deleted bodies that no message refers to");
-            }
-        }
         shared.pause(EVERY).await;
         if shared.stopping() {
             return;

@@ -1,10 +1,10 @@
-//! Deleting what every consumer has passed, and what nobody refers to.
+//! Deleting what every consumer has passed.
 
 use super::kept::Kept;
 use super::registration::begin;
 use super::sql::{execute, list, query};
 use crate::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
+use sea_orm::{DatabaseConnection, DbErr};
 
 /// What a pass deleted in a partition.
 #[derive(Debug)]
@@ -121,47 +121,4 @@ async fn forget_passed_attempts(db: &DatabaseConnection) -> Result<(), DbErr> {
         execute(db, delete, key).await?;
     }
     Ok(())
-}
-
-/// Deletes bodies older than an hour that nobody refers to: what a producer on
-/// a bare connection left when it failed between its two statements.
-pub(crate) async fn delete_orphans(db: &DatabaseConnection) -> Result<usize, DbErr> {
-    const HOUR_US: i64 = 3_600_000_000;
-    let dialect = Dialect::of(db)?;
-    let unreferenced = dialect.words().unreferenced;
-    let select = format!(
-        "SELECT b.id FROM outbox_body b WHERE b.enqueued_at < {{now+?}} AND {unreferenced} LIMIT 1000"
-    );
-    let rows = query(db, &select, [(-HOUR_US).into()]).await?;
-    let ids = rows
-        .iter()
-        .map(|row| row.try_get_by_index(0))
-        .collect::<Result<Vec<i64>, DbErr>>()?;
-    let count = ids.len();
-    if count > 0 {
-        let keys = list(ids);
-        match dialect {
-            Dialect::Postgres => {
-                let delete = format!("DELETE FROM outbox_body WHERE id IN ({keys})");
-                db.execute_unprepared(&delete).await?;
-            }
-            Dialect::MySql => {
-                execute(
-                    db,
-                    MYSQL_BY_KEYS.delete_bodies,
-                    [format!("[{keys}]").into()],
-                )
-                .await?;
-            }
-            Dialect::Sqlite => {
-                execute(
-                    db,
-                    SQLITE_BY_KEYS.delete_bodies,
-                    [format!("[{keys}]").into()],
-                )
-                .await?;
-            }
-        }
-    }
-    Ok(count)
 }

@@ -11,6 +11,7 @@ pub(crate) mod dead_letter;
 pub(crate) mod enqueued;
 pub(crate) mod incoming;
 pub(crate) mod kept;
+pub(crate) mod orphans;
 pub(crate) mod progress;
 pub(crate) mod race;
 pub(crate) mod reconcile;

@@ -1,13 +1,16 @@
 //! Queues, partitions and consumers: made known to the database at start.
 //!
-//! Everything here may be repeated and may run in many processes at once: rows
-//! are inserted if missing, then read back under the queue's row lock.
+//! Everything here may be repeated and may run in many processes at once. What is there
+//! is only read, at every start but the first; what is missing is inserted, then read back
+//! under the queue's row lock.
 
 use super::sql::{execute, query};
-use crate::dialect::{Dialect, transaction_options};
+use crate::dialect::{Dialect, transaction_options, values_list};
 use crate::queue::Queue;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
-use std::collections::BTreeSet;
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, TransactionTrait,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What is in the way of registering a queue.
@@ -40,13 +43,33 @@ pub(crate) async fn begin(db: &DatabaseConnection) -> Result<DatabaseTransaction
         .await
 }
 
-/// Registers a queue with its partitions.
+/// Registers a queue with its partitions. If they are there, that takes one read.
 pub(crate) async fn queue(
     db: &DatabaseConnection,
     queue: &Queue,
 ) -> Result<Result<(), QueueConflict>, DbErr> {
-    let tx = begin(db).await?;
     let count = queue.partitions().count();
+    let known = query(
+        db,
+        "SELECT q.name, q.partitions, \
+            (SELECT COUNT(*) FROM outbox_partition p WHERE p.id BETWEEN ? AND ?) \
+         FROM outbox_queue q WHERE q.id = ?",
+        [
+            queue.id().into(),
+            (queue.id() | i64::from(count - 1)).into(),
+            queue.id().into(),
+        ],
+    )
+    .await?;
+    if let Some(row) = known.first() {
+        if let Err(conflict) = same_queue(row, queue)? {
+            return Ok(Err(conflict));
+        }
+        if row.try_get_by_index::<i64>(2)? == i64::from(count) {
+            return Ok(Ok(()));
+        }
+    }
+    let tx = begin(db).await?;
     execute(
         &tx,
         "INSERT INTO outbox_queue (id, name, partitions, created_at) VALUES (?, ?, ?, {now}) \
@@ -62,38 +85,58 @@ pub(crate) async fn queue(
     )
     .await?;
     let row = rows.first().ok_or(DbErr::RecordNotInserted)?;
-    let (name, found): (String, i16) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
-    if name != queue.name() {
-        return Ok(Err(QueueConflict::Collision { other: name }));
+    if let Err(conflict) = same_queue(row, queue)? {
+        return Ok(Err(conflict));
     }
-    if i64::from(found) != i64::from(count) {
+    let insert = values_list(
+        "INSERT INTO outbox_partition (id, queue_id, number) VALUES ",
+        "(?, ?, ?)",
+        count as usize,
+    );
+    let partitions = (0..count).flat_map(|number| {
+        let id = queue.id() | i64::from(number);
+        [id.into(), queue.id().into(), number.into()]
+    });
+    execute(&tx, &(insert + " {or_ignore(id)}"), partitions).await?;
+    tx.commit().await?;
+    Ok(Ok(()))
+}
+
+/// Whether a row, which begins with name and partitions, is of the queue that we mean.
+fn same_queue(row: &QueryResult, queue: &Queue) -> Result<Result<(), QueueConflict>, DbErr> {
+    let (other, found): (String, i16) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+    if other != queue.name() {
+        return Ok(Err(QueueConflict::Collision { other }));
+    }
+    if i64::from(found) != i64::from(queue.partitions().count()) {
         let found = found.unsigned_abs().into();
         return Ok(Err(QueueConflict::Partitions { found }));
     }
-    for number in 0..count {
-        execute(
-            &tx,
-            "INSERT INTO outbox_partition (id, queue_id, number) VALUES (?, ?, ?) {or_ignore(id)}",
-            [
-                (queue.id() | i64::from(number)).into(),
-                queue.id().into(),
-                number.into(),
-            ],
-        )
-        .await?;
-    }
-    tx.commit().await?;
     Ok(Ok(()))
 }
 
 /// Registers a consumer of a registered queue. The first consumer of a queue
 /// gets everything, for nothing is deleted without one; a later one starts where
-/// each partition is now, or at what is still there.
+/// each partition is now, or at what is still there. One that is known with all its
+/// types is only noted as seen, and nothing is locked for it.
 pub(crate) async fn consumer(
     db: &DatabaseConnection,
     queue: &Queue,
     consumer: &NewConsumer<'_>,
 ) -> Result<Result<(), ModeConflict>, DbErr> {
+    if let Some(known) = consumers(db, queue).await?.remove(consumer.name) {
+        if known.mode != consumer.mode {
+            return Ok(Err(ModeConflict { found: known.mode }));
+        }
+        if known.event_types.is_superset(consumer.event_types) {
+            // Only a process that handles everything counts as seen.
+            if known.event_types == *consumer.event_types {
+                let present = Present::new(queue.id(), consumer.name, consumer.event_types);
+                seen(db, &present).await?;
+            }
+            return Ok(Ok(()));
+        }
+    }
     let tx = begin(db).await?;
     // Under the queue's lock no sequencer moves.
     query(
@@ -102,33 +145,22 @@ pub(crate) async fn consumer(
         [queue.id().into()],
     )
     .await?;
-    let known = query(
-        &tx,
-        "SELECT name, mode, event_types FROM outbox_consumer WHERE queue_id = ?",
-        [queue.id().into()],
-    )
-    .await?;
+    let known = consumers(&tx, queue).await?;
     let mut types = consumer.event_types.clone();
-    let mut mine = None;
-    for row in &known {
-        if row.try_get_by_index::<String>(0)? == consumer.name {
-            let stored: String = row.try_get_by_index(2)?;
-            types.extend(serde_json::from_str::<Vec<String>>(&stored).unwrap_or_default());
-            mine = Some(row.try_get_by_index::<String>(1)?);
+    match known.get(consumer.name) {
+        Some(mine) if mine.mode != consumer.mode => {
+            let found = mine.mode.clone();
+            return Ok(Err(ModeConflict { found }));
         }
-    }
-    // Only a process that handles everything counts as seen.
-    let complete = types == *consumer.event_types;
-    let types = types_text(&types);
-    match mine {
-        Some(found) if found != consumer.mode => return Ok(Err(ModeConflict { found })),
-        Some(_) => {
-            let update = if complete {
+        Some(mine) => {
+            types.extend(mine.event_types.iter().cloned());
+            let update = if types == *consumer.event_types {
                 "UPDATE outbox_consumer SET event_types = ?, seen_at = {now} \
                  WHERE queue_id = ? AND name = ?"
             } else {
                 "UPDATE outbox_consumer SET event_types = ? WHERE queue_id = ? AND name = ?"
             };
+            let types = types_text(&types);
             let values = [types.into(), queue.id().into(), consumer.name.into()];
             execute(&tx, update, values).await?;
         }
@@ -141,7 +173,7 @@ pub(crate) async fn consumer(
                     queue.id().into(),
                     consumer.name.into(),
                     consumer.mode.into(),
-                    types.into(),
+                    types_text(&types).into(),
                 ],
             )
             .await?;
@@ -150,6 +182,34 @@ pub(crate) async fn consumer(
     }
     tx.commit().await?;
     Ok(Ok(()))
+}
+
+struct KnownConsumer {
+    mode: String,
+    event_types: BTreeSet<String>,
+}
+
+/// The consumers of a queue, by name.
+async fn consumers<C: ConnectionTrait>(
+    conn: &C,
+    queue: &Queue,
+) -> Result<BTreeMap<String, KnownConsumer>, DbErr> {
+    let rows = query(
+        conn,
+        "SELECT name, mode, event_types FROM outbox_consumer WHERE queue_id = ?",
+        [queue.id().into()],
+    );
+    rows.await?
+        .iter()
+        .map(|row| {
+            let types: String = row.try_get_by_index(2)?;
+            let known = KnownConsumer {
+                mode: row.try_get_by_index(1)?,
+                event_types: serde_json::from_str(&types).unwrap_or_default(),
+            };
+            Ok((row.try_get_by_index(0)?, known))
+        })
+        .collect()
 }
 
 /// What the database knows of a consumer.

@@ -40,8 +40,6 @@ impl Sequenced {
 #[derive(Default)]
 pub(crate) struct Places {
     pub(crate) known: BTreeMap<i64, String>,
-    /// Passes in a row that found partitions changed since they began.
-    pub(crate) races: u32,
 }
 
 /// Numbers up to `limit` committed rows of a queue, all its partitions at once. A

@@ -3,7 +3,8 @@
 use super::*;
 use outbox::{Outbox, OutboxProfile};
 use outbox_tests::{Engine, eventually, run};
-use sea_orm::{ConnectionTrait, Statement};
+use sea_orm::{ConnectOptions, ConnectionTrait, Database, Statement, TransactionTrait};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// A profile that finds nothing by itself.
@@ -96,6 +97,46 @@ fn a_process_that_only_produces_notifies_outside_its_transactions() {
                 heard >= 1 && heard <= most,
                 "{heard} notifications for 200 messages"
             );
+            producer.stop().await;
+        })
+    });
+}
+
+#[test]
+fn notifications_of_many_queues_at_once_are_sent_in_parts() {
+    run(Engine::Postgres, true, |db| {
+        Box::pin(async move {
+            let pool = db.connection().get_postgres_connection_pool();
+            let mut listener = sea_orm::sqlx::postgres::PgListener::connect_with(pool)
+                .await
+                .unwrap();
+            listener.listen("outbox").await.unwrap();
+            // The transaction has the only connection: until it ends nothing is told.
+            let mut options = ConnectOptions::new(db.url());
+            options.max_connections(1).sqlx_logging(false);
+            let only = Database::connect(options).await.unwrap();
+            let producer = Outbox::builder(only.clone()).notify().start().await;
+            let producer = producer.unwrap();
+            let tx = only.begin().await.unwrap();
+            let mut told = BTreeSet::new();
+            for n in 0..600 {
+                let queue = Queue::try_of(format!("many-{n}"), Partitions::of(1)).unwrap();
+                let message = NewMessage::new("order", 1, "x");
+                outbox::enqueue(&tx, &queue, message).await.unwrap();
+                told.insert(queue.id());
+            }
+            tx.commit().await.unwrap();
+            // Others in this test process are told of, too.
+            while !told.is_empty() {
+                let heard = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await;
+                let Ok(heard) = heard else {
+                    panic!("nobody was told of {} queues", told.len());
+                };
+                let heard = heard.unwrap();
+                for id in heard.payload().split(',') {
+                    told.remove(&id.parse().unwrap());
+                }
+            }
             producer.stop().await;
         })
     });

@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox::{Outbox, RetryPolicy};
-use outbox_tests::{Engine, eventually, on_every_engine};
+use outbox_tests::{eventually, on_every_engine};
 use std::time::Duration;
 
 /// Fails, saying why.
@@ -90,33 +90,6 @@ on_every_engine! {
             .await
             .unwrap();
         eventually("the kept one", async || late.all() == ["x"]).await;
-        running.stop().await;
-    }
-
-    async fn a_body_that_nobody_refers_to_is_collected_after_an_hour(db: &TestDb) {
-        let old = match db.engine() {
-            Engine::Sqlite => "0",
-            _ => "'2020-01-01 00:00:00'",
-        };
-        let key = if db.engine() == Engine::MySql { "`key`" } else { "key" };
-        db.execute(&format!(
-            "INSERT INTO outbox_body (event_type, {key}, payload, enqueued_at) VALUES ('t', '', '', {old})"
-        ).replace("'', ''", if db.engine() == Engine::Sqlite { "x'', x''" } else { "'', ''" }))
-        .await;
-        let kept = commit(db.connection(), "order", "1").await;
-        db.execute(&format!("UPDATE outbox_body SET enqueued_at = {old} WHERE id = {kept}")).await;
-        outbox::enqueue(db.connection(), &Queue::of("nobody", Partitions::of(1)), NewMessage::new("t", 1, ""))
-            .await
-            .unwrap();
-        let running = Outbox::builder(db.connection().clone())
-            .retention(Duration::from_secs(100 * 365 * 24 * 3600))
-            .queue("operations", QUEUE.partitions())
-            .leased(Seen::default())
-            .start()
-            .await
-            .unwrap();
-        eventually("the orphan", async || db.number("SELECT COUNT(*) FROM outbox_body").await == 2).await;
-        assert_eq!(db.number(&format!("SELECT COUNT(*) FROM outbox_body WHERE id = {kept}")).await, 1);
         running.stop().await;
     }
 

@@ -26,7 +26,7 @@ on_every_engine! {
             worker = start();
         }
         eventually("all deliveries", async || deliveries(db, "consumer = 'default'").await >= total).await;
-        drained(db).await;
+        drained_after_a_kill(db).await;
         worker.stop().await;
         let seen = Seen::default();
         let notes = "SELECT note FROM delivery WHERE consumer = 'default' ORDER BY id";
