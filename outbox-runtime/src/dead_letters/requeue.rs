@@ -12,7 +12,7 @@ use crate::store::incoming::NewRow;
 use crate::store::race::Races;
 use crate::store::registration::begin;
 use crate::wake;
-use sea_orm::DbErr;
+use sea_orm::{DatabaseTransaction, DbErr};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -137,42 +137,20 @@ impl DeadLetters {
         report: &mut RequeueReport,
     ) -> Result<Vec<i64>, DbErr> {
         let tx = begin(&self.db).await?;
-        let ids = dead_letter::eligible(&tx, scope, Holder::Nobody, part, true).await?;
-        let (mut requeued, mut refused) = (Vec::new(), Vec::new());
-        let mut queues = BTreeSet::new();
-        // In the order of the ids, which within a key is that of its messages.
-        for letter in dead_letter::by_ids(&tx, &ids).await? {
-            let partition_id = queue_id(&letter.queue) | i64::from(letter.partition);
-            let known = dead_letter::can_be_requeued(&tx, partition_id, &letter.consumer).await?;
-            let content = if known {
-                repair(&letter)
-            } else {
-                Err(RequeueRefusal::NoConsumer {
-                    queue: letter.queue.clone(),
-                    consumer: letter.consumer.clone(),
-                })
-            };
-            match content {
-                Ok(content) => {
-                    let row = new_row(&letter, partition_id, content);
-                    let id = dead_letter::send_again(&tx, letter.id, &letter.consumer, row).await?;
-                    queues.insert(partition_id & !0x3f);
-                    requeued.push(Requeued {
-                        letter: letter.id,
-                        message: id.into(),
-                    });
-                }
-                Err(refusal) => refused.push(NotRequeued {
-                    letter: letter.id,
-                    refusal,
-                }),
+        let mut done = match send_part(&tx, scope, part, repair).await {
+            Ok(done) => done,
+            Err(error) => {
+                // Now, not when the connection is back in its pool: until then the letters
+                // are locked, and whoever tries again would pass over them.
+                let _ = tx.rollback().await;
+                return Err(error);
             }
-        }
+        };
         tx.commit().await?;
-        report.requeued.append(&mut requeued);
-        report.refused.append(&mut refused);
-        queues.into_iter().for_each(wake::mark);
-        Ok(ids)
+        report.requeued.append(&mut done.requeued);
+        report.refused.append(&mut done.refused);
+        done.queues.into_iter().for_each(wake::mark);
+        Ok(done.ids)
     }
 
     /// Sends letters that nobody holds through their queues again: each as a new
@@ -194,6 +172,56 @@ impl DeadLetters {
         };
         self.requeue_each(scope, &mut as_it_is).await
     }
+}
+
+/// What a part came to, before it is committed.
+#[derive(Default)]
+struct PartDone {
+    ids: Vec<i64>,
+    requeued: Vec<Requeued>,
+    refused: Vec<NotRequeued>,
+    queues: BTreeSet<i64>,
+}
+
+async fn send_part(
+    tx: &DatabaseTransaction,
+    scope: &DeadLetterScope,
+    part: Part,
+    repair: &mut Repair<'_>,
+) -> Result<PartDone, DbErr> {
+    let mut done = PartDone {
+        ids: dead_letter::eligible(tx, scope, Holder::Nobody, part, true).await?,
+        ..PartDone::default()
+    };
+    // In the order of the ids, which within a key is that of its messages.
+    for letter in dead_letter::by_ids(tx, &done.ids).await? {
+        let partition_id = queue_id(&letter.queue) | i64::from(letter.partition);
+        let known = dead_letter::can_be_requeued(tx, partition_id, &letter.consumer).await?;
+        let content = if known {
+            repair(&letter)
+        } else {
+            Err(RequeueRefusal::NoConsumer {
+                queue: letter.queue.clone(),
+                consumer: letter.consumer.clone(),
+            })
+        };
+        match content {
+            Ok(content) => {
+                let row = new_row(&letter, partition_id, content);
+                let id = dead_letter::send_again(tx, letter.id, &letter.consumer, row).await?;
+                done.queues.insert(partition_id & !0x3f);
+                done.requeued.push(Requeued {
+                    letter: letter.id,
+                    message: id.into(),
+                });
+            }
+            Err(refusal) => done.refused.push(NotRequeued {
+                letter: letter.id,
+                refusal,
+            }),
+        }
+    }
+    Ok(done)
 }
 
 /// Its own partition, whatever its key: that is where the rest of its key is. What

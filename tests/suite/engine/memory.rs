@@ -105,9 +105,10 @@ on_every_engine! {
         }
         // Two consumers, four partitions each, and batches of as many as there are.
         let mut worker = Worker::with(db, &["1000/1/100"]);
+        let total = i64::try_from(4 * EACH).unwrap();
         eventually("all deliveries", async || {
-            deliveries(db, "consumer = 'default'").await == 4 * EACH as i64
-                && deliveries(db, "consumer = 'ledger'").await == 4 * EACH as i64
+            deliveries(db, "consumer = 'default'").await == total
+                && deliveries(db, "consumer = 'ledger'").await == total
         })
         .await;
         let peak = worker.peak_memory();
