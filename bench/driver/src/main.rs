@@ -1,10 +1,12 @@
 //! Runs every contestant on one server, one at a time, and makes one table of it.
 //!
 //! `bench-driver [--quick] [--resume] [--only TEXT] PROGRAM=PATH ...` with BENCH_URL naming
-//! the server; `scripts/bench` calls it.
+//! the server; `scripts/bench` calls it. With `--compare ROUNDS` the programs are `outbox` and
+//! `before`, and the table is of these two.
 
 mod cases;
 mod charts;
+mod compare;
 mod elsewhere;
 mod report;
 mod server;
@@ -22,6 +24,8 @@ struct Arguments {
     quick: bool,
     resume: bool,
     only: Option<String>,
+    /// How many rounds of two programs, if that is what is wanted.
+    compare: Option<usize>,
     programs: HashMap<String, PathBuf>,
     out: PathBuf,
 }
@@ -42,6 +46,9 @@ async fn main() -> Result<(), Error> {
         .into_iter()
         .filter(wanted)
         .collect();
+    if let Some(rounds) = arguments.compare {
+        return compare(&mut server, &arguments, cases, rounds).await;
+    }
     let (began, total) = (Instant::now(), cases.len());
     let mut all = json!({
         "machine": machine(&mut server).await?,
@@ -99,6 +106,54 @@ async fn main() -> Result<(), Error> {
     }
 }
 
+/// Runs our cases with both programs in turn, so often.
+async fn compare(
+    server: &mut Server,
+    arguments: &Arguments,
+    cases: Vec<Case>,
+    rounds: usize,
+) -> Result<(), Error> {
+    let ours = cases.into_iter().filter(|case| case.program == "outbox");
+    let mut all: Vec<compare::Rounds> = ours
+        .map(|case| compare::Rounds {
+            case,
+            before: Vec::new(),
+            after: Vec::new(),
+        })
+        .collect();
+    let (began, total) = (Instant::now(), all.len());
+    for round in 0..rounds {
+        for (index, of) in all.iter_mut().enumerate() {
+            // Neither is always the first.
+            let mut turns = ["before", "outbox"];
+            turns.rotate_left((round + index) % 2);
+            for program in turns {
+                let case = Case {
+                    program,
+                    ..of.case.clone()
+                };
+                let result = measure(server, arguments, &case).await?;
+                println!(
+                    "[round {}/{rounds}, {:>3}/{total}, {:>4} s] {} {}, {}: {}",
+                    round + 1,
+                    index + 1,
+                    began.elapsed().as_secs(),
+                    case.id,
+                    case.name,
+                    if program == "before" { program } else { "after" },
+                    report::line(&result)
+                );
+                match program {
+                    "before" => of.before.push(result),
+                    _ => of.after.push(result),
+                }
+            }
+        }
+    }
+    println!("\n{}", compare::table(&all));
+    Ok(())
+}
+
 /// What an interrupted run of the same size, commit and machine has measured; what failed
 /// is tried again. `now` says how often that was.
 fn measured_before(path: &Path, now: &mut Value) -> Result<Vec<Value>, Error> {
@@ -123,6 +178,7 @@ fn arguments() -> Result<Arguments, Error> {
         quick: false,
         resume: false,
         only: None,
+        compare: None,
         programs: HashMap::new(),
         out: PathBuf::from("results"),
     };
@@ -132,6 +188,10 @@ fn arguments() -> Result<Arguments, Error> {
             ("--quick", _) => arguments.quick = true,
             ("--resume", _) => arguments.resume = true,
             ("--only", _) => arguments.only = Some(words.next().ok_or("--only what?")?),
+            ("--compare", _) => {
+                let rounds = words.next().ok_or("--compare how many rounds?")?;
+                arguments.compare = Some(rounds.parse()?);
+            }
             ("--out", _) => arguments.out = words.next().ok_or("--out where?")?.into(),
             (_, Some((program, path))) => {
                 arguments.programs.insert(program.to_owned(), path.into());

@@ -150,19 +150,16 @@ fn table_row(text: &mut String, row: &Value) {
     let float = |value: &Value| value.as_f64().map_or("".into(), |n| format!("{n:.1}"));
     let whole = |value: &Value| value.as_f64().map_or("".into(), thousands);
     let settings = &result["measured"]["settings"];
-    let messages = messages(result);
     let cost = |name: &str| {
-        let sum = result["cost"][name].as_f64().unwrap_or(0.0)
-            + result["filling"][name].as_f64().unwrap_or(0.0);
+        let each = per_message(result, name);
         match (settings["workload"].as_str().unwrap_or_default(), name) {
             ("idle", "statements") => {
                 let rate = result["statements_per_second"].as_f64();
                 rate.map_or(String::new(), |rate| format!("{rate:.1} /s"))
             }
             ("idle", _) => String::new(),
-            _ if result["cost"].is_null() => String::new(),
-            _ if name == "wal_bytes" => format!("{:.0}", sum / messages),
-            _ => format!("{:.2}", sum / messages),
+            _ if name == "wal_bytes" => each.map_or(String::new(), |each| format!("{each:.0}")),
+            _ => each.map_or(String::new(), |each| format!("{each:.2}")),
         }
     };
     let rate = found["per_second"]
@@ -187,6 +184,12 @@ fn table_row(text: &mut String, row: &Value) {
             _ => String::new(),
         },
     );
+}
+
+/// What a message cost, its filling included, if the server counted that.
+pub fn per_message(result: &Value, name: &str) -> Option<f64> {
+    let filling = result["filling"][name].as_f64().unwrap_or(0.0);
+    Some((result["cost"][name].as_f64()? + filling) / messages(result))
 }
 
 fn messages(result: &Value) -> f64 {
@@ -292,7 +295,7 @@ pub fn last_of_first(result: &Value) -> Option<f64> {
     Some(sum(&curve[curve.len() - part..]) / sum(&curve[..part]).max(1.0))
 }
 
-fn thousands(number: f64) -> String {
+pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -169,7 +169,9 @@ pub(crate) async fn turn(
     for batch in 0.. {
         let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
         let long = batch >= BATCHES_PER_TURN || (batch > 0 && began.elapsed() >= LONG_TURN);
-        last |= stop || (long && consumer.is_crowded());
+        // Its connection is one of the pool's: others may be waiting for that too.
+        let held_long = consumer.is_transactional() && began.elapsed() >= LONG_TURN;
+        last |= stop || held_long || (long && consumer.is_crowded());
         if batch > 0 && !last {
             tokio::time::sleep(pace.next()).await;
         }

@@ -73,7 +73,18 @@ pub(crate) async fn work(
     loop {
         let chunk = done..(done + size).min(total);
         let chain = (chunk == (0..total)).then_some((next, state.place.as_ref()));
-        let ran = match run(consumer, &claim, tx.take(), chunk.clone(), chain).await {
+        let tx = match tx.take() {
+            Some(tx) => tx,
+            None => match begin(consumer).await {
+                Ok(tx) => tx,
+                // No handler ran: nobody is charged.
+                Err(error) => {
+                    settle_stopped(consumer, &claim, done, Vec::new()).await?;
+                    return Err(error);
+                }
+            },
+        };
+        let ran = match run(consumer, &claim, tx, chunk.clone(), chain).await {
             Ok(Ran::Raced(error)) if state.lost_races >= LOST_RACES => {
                 charge_for_races(consumer, &claim, &error)
             }
@@ -87,10 +98,11 @@ pub(crate) async fn work(
             Ran::Chained(found) => {
                 state.lost_races = 0;
                 state.succeeded(consumer.tuning.batch_size);
-                return Ok(match paced && !last {
-                    true => Worked::Settled(Next::Again),
-                    false => Worked::Chained(found),
-                });
+                if paced && !last {
+                    state.place = found.claimed.place;
+                    return Ok(Worked::Settled(Next::Again));
+                }
+                return Ok(Worked::Chained(found));
             }
             Ran::Committed(count) => {
                 state.lost_races = 0;
@@ -112,7 +124,6 @@ pub(crate) async fn work(
                 suspect = after > 0;
             }
             Ran::Failed { result, .. } => {
-                state.lost_races = 0;
                 state.failed_after(done, consumer.tuning.degradation_threshold);
                 return settle_failure(consumer, &claim, done, Vec::new(), result).await;
             }
@@ -190,15 +201,11 @@ impl Ran {
 async fn run(
     consumer: &Consumer,
     claim: &Claim,
-    tx: Option<DatabaseTransaction>,
+    tx: DatabaseTransaction,
     chunk: Range<usize>,
     chain: Option<(u32, Option<&Place>)>,
 ) -> Result<Ran, DbErr> {
     let dialect = Dialect::of(&consumer.db)?;
-    let tx = match tx {
-        Some(tx) => tx,
-        None => begin(consumer).await?,
-    };
     let spanned = dialect == Dialect::MySql;
     if spanned {
         tx.execute_unprepared(BEGIN_SPAN).await?;

@@ -3,8 +3,9 @@
 //!
 //! No index leads from a body to its message, so whether there is one takes a look at all
 //! of `outbox_incoming` and `outbox_outgoing`. That is done only for bodies older than an
-//! hour, for thousands of them at a time, and in one process at a time. We read without
-//! locks and delete by primary key: nobody who enqueues is waited for.
+//! hour, for thousands of them at a time, and in one process at a time. On MySQL we read without
+//! locks and delete by primary key: nobody who enqueues is waited for. On SQLite a pass is the
+//! writer while it lasts.
 
 use super::registration::begin;
 use super::sql::{execute, list, query};

@@ -267,6 +267,10 @@ pub(super) async fn record_failure<C: ConnectionTrait>(
         execute(conn, delete, only).await?;
         return Ok(());
     }
+    // A first failure has no record: an UPDATE that finds none would lock its gap on MySQL.
+    if failure.attempts == 1 && insert_failure(conn, partition_id, consumer, failure).await? {
+        return Ok(());
+    }
     let reason = failure.reason.clone();
     // Without a charge there should be no record; if there is one, it goes on.
     let attempts = if failure.charged { "?" } else { "attempts + ?" };
@@ -289,20 +293,30 @@ pub(super) async fn record_failure<C: ConnectionTrait>(
     )
     .await?;
     if changed == 0 {
-        execute(
-            conn,
-            "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before, last_error) \
-             VALUES (?, ?, ?, ?, {now+?}, ?)",
-            [
-                partition_id.into(),
-                consumer.into(),
-                failure.seq.into(),
-                failure.attempts.into(),
-                micros(failure.delay).into(),
-                reason.into(),
-            ],
-        )
-        .await?;
+        insert_failure(conn, partition_id, consumer, failure).await?;
     }
     Ok(())
+}
+
+/// Inserts a record of attempts; false if there is one.
+async fn insert_failure<C: ConnectionTrait>(
+    conn: &C,
+    partition_id: i64,
+    consumer: &str,
+    failure: &Failure,
+) -> Result<bool, DbErr> {
+    let inserted = execute(
+        conn,
+        "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before, last_error) \
+         VALUES (?, ?, ?, ?, {now+?}, ?) {or_ignore(seq)}",
+        [
+            partition_id.into(),
+            consumer.into(),
+            failure.seq.into(),
+            failure.attempts.into(),
+            micros(failure.delay).into(),
+            failure.reason.clone().into(),
+        ],
+    );
+    Ok(inserted.await? > 0)
 }

@@ -47,6 +47,17 @@ async fn answer_at_once(db: &TestDb) {
     }
 }
 
+/// The first message of `k` is that of a process that died with it.
+async fn seize_as_a_dead_process(db: &TestDb) {
+    db.execute(&format!(
+        "UPDATE outbox_cursor SET lease_owner = 'dead', lease_epoch = 7, claimed_seq = 1, \
+         lease_until = {} WHERE partition_id = {}",
+        db.from_now(-1_000),
+        partition_id("k")
+    ))
+    .await;
+}
+
 /// A message whose claim died is charged before it runs. While that takes too long it is
 /// not run, and it is not buried for that.
 async fn assert_not_buried(db: &TestDb, concurrency: u32) {
@@ -58,17 +69,11 @@ async fn assert_not_buried(db: &TestDb, concurrency: u32) {
         let queue = queue.concurrency(concurrency);
         queue.leased(slow.clone()).start().await.unwrap()
     };
-    // Makes the cursors. Then the message is that of a process that died.
+    // Makes the cursors.
     start().await.stop().await;
     commit(db.connection(), "k", 0).await;
     slow_down_charges(db).await;
-    db.execute(&format!(
-        "UPDATE outbox_cursor SET lease_owner = 'dead', lease_epoch = 7, claimed_seq = 1, \
-         lease_until = {} WHERE partition_id = {}",
-        db.from_now(-1_000),
-        partition_id("k")
-    ))
-    .await;
+    seize_as_a_dead_process(db).await;
     let running = start().await;
     // Many times what it takes to use up three attempts.
     tokio::time::sleep(SHORT.duration * 12).await;
@@ -81,7 +86,49 @@ async fn assert_not_buried(db: &TestDb, concurrency: u32) {
     assert_eq!(*slow.1.lock().unwrap(), [0], "no charge before it ran");
 }
 
+/// A stop while a charge is written takes it back.
+async fn assert_a_stop_charges_nobody(db: &TestDb, concurrency: u32) {
+    let slow = Slow::default();
+    let start = async || {
+        let queue = eager_orders(&db.connect().await).retry(soon(1));
+        let queue = queue.concurrency(concurrency);
+        queue.leased(slow.clone()).start().await.unwrap()
+    };
+    start().await.stop().await;
+    commit(db.connection(), "k", 0).await;
+    slow_down_charges(db).await;
+    seize_as_a_dead_process(db).await;
+    let running = start().await;
+    eventually("a slow charge", async || {
+        let slow = match db.engine() {
+            Engine::Postgres => {
+                "SELECT COUNT(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event = 'PgSleep'"
+            }
+            _ => {
+                "SELECT COUNT(*) FROM information_schema.processlist \
+                 WHERE db = DATABASE() AND state = 'User sleep'"
+            }
+        };
+        db.number(slow).await > 0
+    })
+    .await;
+    running.stop().await;
+    answer_at_once(db).await;
+    let charged = "SELECT COUNT(*) FROM outbox_attempt";
+    assert_eq!((slow.0.count(), db.number(charged).await), (0, 0));
+    let running = start().await;
+    drained(db).await;
+    running.stop().await;
+    let buried = db.texts("SELECT reason FROM outbox_dead_letter").await;
+    assert_eq!((buried, slow.0.count()), (Vec::<String>::new(), 1));
+}
+
 on_every_server! {
+    async fn a_stop_while_many_keys_are_charged_charges_nobody(db: &TestDb) {
+        assert_a_stop_charges_nobody(db, 8).await;
+    }
+
     async fn a_claim_that_took_too_long_is_given_back_uncharged(db: &TestDb) {
         assert_not_buried(db, 1).await;
     }

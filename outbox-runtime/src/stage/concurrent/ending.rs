@@ -103,6 +103,10 @@ impl Session<'_> {
     ) -> Result<bool, DbErr> {
         let consumer = self.consumer;
         let clock = LeaseClock::start(consumer.lease);
+        if give_back && let Some(seq) = self.unstarted.take() {
+            // A suspect that was charged and not started has done nothing wrong.
+            self.take_back_charge(seq);
+        }
         let notes = std::mem::take(&mut self.notes);
         let processed = self.lanes.processed();
         let mut done_beyond = notes.done.clone();
@@ -187,10 +191,6 @@ impl Session<'_> {
         signals: Signals<'_>,
     ) -> Result<Next, DbErr> {
         self.forget_tasks(until).await;
-        // A suspect that was charged and could not be started has done nothing wrong.
-        if let Some(seq) = self.unstarted.take() {
-            self.take_back_charge(seq);
-        }
         self.save(true, signals).await?;
         Ok(Next::Busy)
     }
