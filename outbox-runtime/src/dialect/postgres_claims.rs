@@ -3,7 +3,8 @@
 use super::postgres_worker::query;
 use crate::store::claims::QuickClaim;
 use crate::store::cursor::{ClaimRequest, Claimed, Place, RawRow};
-use sea_orm::{ConnectionTrait, DbErr};
+use crate::store::kept::Kept;
+use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement};
 
 /// Lock, acknowledge, look, and only if there is something (or something to
 /// acknowledge) write; one statement for an idle poll, a first claim, and the
@@ -200,22 +201,22 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 /// that it acknowledges still has its number (`$11`, `$12`). Others are not answered, and are
 /// asked for by [`claim`].
 ///
-/// `b` are those to which this applies. `n` are their next messages. `u` acknowledges if
+/// `b` are those to which this applies. `n` are their next messages, and before them the last
+/// that is done, where there is one: it costs no search of its own. `u` acknowledges if
 /// there is an epoch (`$6`), and writes nothing if there is neither that nor a message.
 /// That the lease is ours or free is asked in so many words: a server that
 /// crashed may give the number of a lost transaction (`$4`) to another one.
 const CLAIM_TOGETHER: &str = "\
     WITH b AS MATERIALIZED ( \
         SELECT a.partition_id, a.consumer, a.place::tid AS place, a.version::xid AS version, \
-            a.processed, a.epoch, a.most, a.lease, a.bytes, a.number, \
+            a.processed, a.epoch, a.most, a.lease, a.anchor_seq, a.anchor_id, a.number, \
+            CASE WHEN a.epoch >= 0 THEN 1 ELSE 0 END AS done, \
             CASE WHEN $10 THEN set_config('synchronous_commit', 'off', true) END \
         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], \
-            $7::bigint[], $8::bigint[], $11::bigint[], $12::bigint[], $13::bigint[]) WITH ORDINALITY \
+            $7::bigint[], $8::bigint[], $11::bigint[], $12::bigint[]) WITH ORDINALITY \
             AS a (partition_id, consumer, place, version, processed, epoch, most, lease, \
-                anchor_seq, anchor_id, bytes, number) \
-        WHERE (a.epoch < 0 OR EXISTS (SELECT FROM outbox_outgoing o WHERE \
-                o.partition_id = a.partition_id AND o.seq = a.anchor_seq AND o.id = a.anchor_id)) \
-            AND NOT EXISTS (SELECT FROM outbox_attempt t \
+                anchor_seq, anchor_id, number) \
+        WHERE NOT EXISTS (SELECT FROM outbox_attempt t \
                 WHERE t.partition_id = a.partition_id AND t.consumer = a.consumer) \
             AND NOT EXISTS (SELECT FROM outbox_queue q \
                 WHERE q.id = a.partition_id & -64::bigint AND q.paused) \
@@ -223,9 +224,9 @@ const CLAIM_TOGETHER: &str = "\
         SELECT b.number, o.seq, o.id FROM b CROSS JOIN LATERAL ( \
             SELECT o.seq, o.id FROM ( \
                 SELECT o.seq, o.id FROM outbox_outgoing o \
-                WHERE o.partition_id = b.partition_id AND o.seq > b.processed \
+                WHERE o.partition_id = b.partition_id AND o.seq > b.processed - b.done \
                 ORDER BY o.seq LIMIT 10000 \
-            ) AS o ORDER BY o.seq LIMIT b.most \
+            ) AS o ORDER BY o.seq LIMIT b.most + b.done \
         ) AS o \
     ), u AS ( \
         UPDATE outbox_cursor c SET \
@@ -235,7 +236,12 @@ const CLAIM_TOGETHER: &str = "\
             lease_owner = CASE WHEN m.last IS NULL THEN NULL ELSE $9 END, \
             lease_until = CASE WHEN m.last IS NULL THEN NULL \
                 ELSE clock_timestamp() + m.lease * interval '1 microsecond' END \
-        FROM (SELECT b.*, (SELECT max(n.seq) FROM n WHERE n.number = b.number) AS last FROM b) AS m \
+        FROM ( \
+            SELECT b.*, (SELECT max(n.seq) FROM n \
+                WHERE n.number = b.number AND n.seq > b.processed) AS last \
+            FROM b WHERE b.done = 0 OR EXISTS (SELECT FROM n \
+                WHERE n.number = b.number AND n.seq = b.anchor_seq AND n.id = b.anchor_id) \
+        ) AS m \
         WHERE c.ctid = m.place AND c.xmin = m.version AND c.partition_id = m.partition_id \
             AND c.consumer = m.consumer AND CASE WHEN m.epoch >= 0 \
                 THEN c.lease_owner = $9 AND c.lease_epoch = m.epoch \
@@ -243,26 +249,22 @@ const CLAIM_TOGETHER: &str = "\
                     AND c.claimed_seq <= c.processed_seq AND (c.lease_until IS NULL \
                         OR c.lease_until <= clock_timestamp() OR c.lease_owner = $9) \
                 END \
-        RETURNING m.number, c.lease_epoch, c.ctid::text AS place, c.xmin::text AS version, \
-            c.processed_seq, c.claimed_seq, m.bytes AS most \
+        RETURNING m.number, c.lease_epoch, c.ctid, c.xmin, c.processed_seq \
     ) \
-    SELECT number, lease_epoch, place, version, processed_seq, \
-        seq, id, event_type, key, payload, headers, target, enqueued_us, claimed_seq \
-    FROM ( \
-        SELECT u.*, n.seq, n.id, b.*, sum(octet_length(b.payload)) \
-            OVER (PARTITION BY u.number ORDER BY n.seq ROWS UNBOUNDED PRECEDING) \
-            AS bytes \
-        FROM u LEFT JOIN n ON n.number = u.number LEFT JOIN LATERAL ( \
-            SELECT event_type, key, payload, headers, target, \
-                (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
-            FROM outbox_body WHERE id = n.id OFFSET 0 \
-        ) AS b ON true \
-    ) AS b WHERE bytes IS NULL OR bytes - COALESCE(octet_length(payload), 0) < most \
-    ORDER BY number, seq";
+    SELECT u.number, u.lease_epoch, u.ctid::text, u.xmin::text, u.processed_seq, \
+        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us \
+    FROM u LEFT JOIN n ON n.number = u.number AND n.seq > u.processed_seq LEFT JOIN LATERAL ( \
+        SELECT event_type, key, payload, headers, target, \
+            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
+        FROM outbox_body WHERE id = n.id OFFSET 0 \
+    ) AS b ON true \
+    ORDER BY u.number, n.seq";
 
-/// What became of each request; `None` where it was not the usual case.
-pub(crate) async fn claim_together<C: ConnectionTrait>(
-    conn: &C,
+/// What became of each request; `None` where it was not the usual case. Of each the rows are
+/// kept up to the one that reaches its bytes: a window in the statement would cost every
+/// message a tenth more. The next claim asks for no more than these.
+pub(crate) async fn claim_together(
+    kept: &Kept,
     requests: &[QuickClaim],
     owner: &str,
     asynchronous: bool,
@@ -287,10 +289,10 @@ pub(crate) async fn claim_together<C: ConnectionTrait>(
         asynchronous.into(),
         numbers(|request| request.anchor.0).into(),
         numbers(|request| request.anchor.1).into(),
-        numbers(|request| request.most_bytes).into(),
     ];
     let mut claims: Vec<Option<Claimed>> = requests.iter().map(|_| None).collect();
-    for row in &query(conn, CLAIM_TOGETHER, values).await? {
+    let mut bytes = vec![0; requests.len()];
+    let each = |row: QueryResult| {
         let number: i64 = row.try_get_by_index(0)?;
         let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
         let (Some(claim), Some(request)) = (claims.get_mut(index), requests.get(index)) else {
@@ -313,9 +315,18 @@ pub(crate) async fn claim_together<C: ConnectionTrait>(
             });
         }
         if let (Some(claim), Some(seq)) = (claim, seq) {
-            claim.cut = seq < row.try_get_by_index::<i64>(13)?;
-            claim.rows.push(RawRow::read(row, seq, 6)?);
+            if bytes[index] >= request.most_bytes {
+                claim.cut = true;
+                return Ok(());
+            }
+            let row = RawRow::read(&row, seq, 6)?;
+            let size = row.body.as_ref().map_or(0, |body| body.payload.len());
+            bytes[index] += i64::try_from(size).unwrap_or(i64::MAX);
+            claim.rows.push(row);
         }
-    }
+        Ok(())
+    };
+    let statement = Statement::from_sql_and_values(DbBackend::Postgres, CLAIM_TOGETHER, values);
+    kept.query_each(statement, each).await?;
     Ok(claims)
 }

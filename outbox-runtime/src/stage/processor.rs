@@ -204,6 +204,10 @@ pub(crate) async fn turn(
                 };
                 let found = claim(consumer, partition_id, state, limit, refuse).await?;
                 more = found.claimed.cut || found.claimed.rows.len() >= limit as usize;
+                if found.claimed.cut {
+                    // What is read and not kept is read again.
+                    state.shrink_to(found.claimed.rows.len());
+                }
                 found
             }
         };

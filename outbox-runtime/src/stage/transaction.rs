@@ -1,7 +1,7 @@
 //! The connection on which a transactional consumer works on a partition.
 //!
-//! A turn takes it before it claims anything, and keeps it from one batch to the next. If a
-//! claim came first and the pool then had no connection, the claimed messages would be
+//! On PostgreSQL and MySQL a turn takes it before it claims anything, and keeps it from one
+//! batch to the next. If a claim came first and the pool then had no connection, the claimed messages would be
 //! charged for handlers that never ran. The claim itself runs on this connection, so that a
 //! turn never holds one connection while it waits for another.
 //!
@@ -41,36 +41,19 @@ pub(super) async fn begin(consumer: &Consumer) -> Result<DatabaseTransaction, Db
     consumer.db.begin_with_options(options).await
 }
 
-/// Commits, and begins the next transaction of handlers on the same connection.
-///
-/// `None` if the commit took effect and the next one could not begin: on SQLite another
-/// writer may come between the two.
+/// Commits, and begins the next transaction of handlers on the same connection. Not for
+/// SQLite.
 pub(super) async fn commit_and_begin(
     tx: DatabaseTransaction,
-) -> Result<Option<DatabaseTransaction>, DbErr> {
+) -> Result<DatabaseTransaction, DbErr> {
     let commit_and_begin = match tx.get_database_backend() {
-        DbBackend::Sqlite => return commit_and_begin_sqlite(tx).await,
         // In MySQL a handler cannot change what is handed on.
         DbBackend::MySql => "COMMIT AND CHAIN",
         // AND CHAIN would hand on an isolation that a handler has set.
         _ => "COMMIT; BEGIN",
     };
     tx.execute_unprepared(commit_and_begin).await?;
-    Ok(Some(tx))
-}
-
-async fn commit_and_begin_sqlite(
-    tx: DatabaseTransaction,
-) -> Result<Option<DatabaseTransaction>, DbErr> {
-    tx.execute_unprepared("COMMIT").await?;
-    if let Err(error) = tx.execute_unprepared("BEGIN IMMEDIATE").await {
-        tracing::debug!(%error, "the next transaction could not begin");
-        // One that sqlx can roll back.
-        tx.execute_unprepared("BEGIN").await?;
-        release(tx).await;
-        return Ok(None);
-    }
-    Ok(Some(tx))
+    Ok(tx)
 }
 
 /// Whether a handler left a nested transaction open. Only for engines whose transaction

@@ -33,8 +33,19 @@ const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
 /// After so many commits in a row that lost a race, the message is charged: it may never win.
 const LOST_RACES: u32 = 5;
 
-/// Takes a connection, claims on it, and keeps it for the handlers.
+/// Takes a connection, claims on it, and keeps it for the handlers. Not on SQLite: there the
+/// connection would be the only writer from the claim on, and the others wait in pauses of up
+/// to 100 ms (measured: half the throughput).
 pub(super) async fn claim(consumer: &Consumer, request: &ClaimRequest<'_>) -> Result<Found, DbErr> {
+    if is_sqlite(consumer) {
+        let clock = LeaseClock::start(consumer.lease);
+        let claimed = cursor::claim(&consumer.db, request).await?;
+        return Ok(Found {
+            claimed,
+            clock,
+            tx: None,
+        });
+    }
     let tx = begin(consumer).await?;
     let clock = LeaseClock::start(consumer.lease);
     let claimed = cursor::claim(&tx, request).await?;
@@ -42,9 +53,13 @@ pub(super) async fn claim(consumer: &Consumer, request: &ClaimRequest<'_>) -> Re
         release(tx).await;
         None
     } else {
-        commit_and_begin(tx).await?
+        Some(commit_and_begin(tx).await?)
     };
     Ok(Found { claimed, clock, tx })
+}
+
+fn is_sqlite(consumer: &Consumer) -> bool {
+    Dialect::of(&consumer.db).is_ok_and(|dialect| dialect == Dialect::Sqlite)
 }
 
 pub(crate) async fn work(
@@ -359,14 +374,16 @@ async fn commit_and_claim(
         roll_back(tx).await;
         return Ok(Ran::nested(claim.messages.len()));
     }
-    let tx = if claimed.rows.is_empty() {
+    let tx = if claimed.rows.is_empty() || is_sqlite(consumer) {
         tx.commit().await?;
-        if !took_effect(&*consumer.kept, consumer, claim, processed).await? {
+        if claimed.rows.is_empty()
+            && !took_effect(&*consumer.kept, consumer, claim, processed).await?
+        {
             return Ok(Ran::Lost);
         }
         None
     } else {
-        commit_and_begin(tx).await?
+        Some(commit_and_begin(tx).await?)
     };
     Ok(Ran::Chained(Found { claimed, clock, tx }))
 }

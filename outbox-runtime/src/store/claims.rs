@@ -44,7 +44,10 @@ impl QuickClaim {
         let place = request.place?;
         let processed = match (&request.ack, place.lease) {
             (Some(ack), Some(lease))
-                if ack.epoch == lease && ack.claimed == ack.processed && !ack.forget_attempts =>
+                if ack.epoch == lease
+                    && ack.claimed == ack.processed
+                    && ack.anchor.0 == ack.processed
+                    && !ack.forget_attempts =>
             {
                 ack.processed
             }
@@ -142,7 +145,7 @@ impl Claims {
                 return;
             }
             let began = Instant::now();
-            let claimed = claim_together(&*self.kept, &requests, &self.owner, self.asynchronous);
+            let claimed = claim_together(&self.kept, &requests, &self.owner, self.asynchronous);
             let claimed = AssertUnwindSafe(claimed).catch_unwind().await;
             drop(permit);
             match claimed {

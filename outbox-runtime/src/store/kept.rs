@@ -48,6 +48,23 @@ impl Kept {
     }
 }
 
+impl Kept {
+    /// Runs a query and hands its rows over one by one: who keeps only some of them needs
+    /// memory for no more.
+    pub(crate) async fn query_each(
+        &self,
+        statement: Statement,
+        mut each: impl FnMut(QueryResult) -> Result<(), DbErr>,
+    ) -> Result<(), DbErr> {
+        #[cfg(feature = "postgres")]
+        if let Some(pool) = postgres::pool(&self.pool) {
+            return self.postgres.query_each(pool, statement, each).await;
+        }
+        let rows = self.pool.query_all_raw(statement).await?;
+        rows.into_iter().try_for_each(&mut each)
+    }
+}
+
 #[async_trait::async_trait]
 impl ConnectionTrait for Kept {
     fn get_database_backend(&self) -> DbBackend {
@@ -77,6 +94,7 @@ impl ConnectionTrait for Kept {
 
 #[cfg(feature = "postgres")]
 mod postgres {
+    use futures_util::TryStreamExt;
     use sea_orm::Values;
     use sea_orm::sqlx::pool::PoolConnection;
     use sea_orm::sqlx::{self, PgPool, Postgres};
@@ -140,6 +158,21 @@ mod postgres {
             pool: &PgPool,
             statement: Statement,
         ) -> Result<Vec<QueryResult>, DbErr> {
+            let mut rows = Vec::new();
+            let each = |row| {
+                rows.push(row);
+                Ok(())
+            };
+            self.query_each(pool, statement, each).await?;
+            Ok(rows)
+        }
+
+        pub(super) async fn query_each(
+            &self,
+            pool: &PgPool,
+            statement: Statement,
+            mut each: impl FnMut(QueryResult) -> Result<(), DbErr>,
+        ) -> Result<(), DbErr> {
             let kept = self.idle().connections.pop();
             let mut connection = match kept {
                 Some(connection) => connection,
@@ -150,16 +183,22 @@ mod postgres {
                 },
             };
             let values = SqlxValues(statement.values.unwrap_or(Values(Vec::new())));
-            let rows = sqlx::query_with(sqlx::AssertSqlSafe(statement.sql), values)
-                .fetch_all(&mut *connection.connection)
+            let mut rows = sqlx::query_with(sqlx::AssertSqlSafe(statement.sql), values)
+                .fetch(&mut *connection.connection);
+            while let Some(row) = rows
+                .try_next()
                 .await
-                .map_err(|e| DbErr::Query(runtime(e)))?;
+                .map_err(|e| DbErr::Query(runtime(e)))?
+            {
+                each(QueryResult::from(row))?;
+            }
+            drop(rows);
             connection.used = Instant::now();
             let mut idle = self.idle();
             if idle.connections.len() < idle.most && connection.since.elapsed() < LIFE {
                 idle.connections.push(connection);
             }
-            Ok(rows.into_iter().map(QueryResult::from).collect())
+            Ok(())
         }
 
         pub(super) fn release_idle(&self) {

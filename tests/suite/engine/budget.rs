@@ -133,3 +133,49 @@ fn an_idle_outbox_of_64_partitions_takes_one_statement_per_interval() {
         })
     });
 }
+
+/// PostgreSQL plans a statement anew each time if it takes a general plan for dearer than
+/// one for these very values. For our large statements that costs more than running them.
+#[test]
+fn a_claim_and_a_pass_of_the_sequencer_are_not_planned_each_time() {
+    run(Engine::Postgres, true, |db| {
+        Box::pin(async move {
+            count_statements(db).await;
+            db.execute(
+                "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET \
+                 pg_stat_statements.track_planning = on', current_database()); END $$",
+            )
+            .await;
+            let planned = Queue::of("budget-planned", Partitions::of(4));
+            let seen = Seen::default();
+            let running = Outbox::builder(db.connect().await)
+                .queue(planned.name(), planned.partitions())
+                .leased(seen.clone())
+                .start()
+                .await
+                .unwrap();
+            for n in 0..300 {
+                let sent = message(&format!("k{n}"), n);
+                enqueue(db.connection(), &planned, sent).await.unwrap();
+                seen.reaches(n + 1).await;
+            }
+            running.stop().await;
+            for kind in [SEQUENCER, CLAIM] {
+                let plans = db
+                    .number(&format!(
+                        "SELECT COALESCE(SUM(plans), 0)::bigint FROM pg_stat_statements \
+                         WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                         AND query NOT LIKE '%pg_stat_statements%' AND ({kind})"
+                    ))
+                    .await;
+                let calls = calls(db, kind).await;
+                assert!(calls >= 300, "{calls} calls");
+                // Six for each connection and form of the statement.
+                assert!(
+                    (1..=calls / 3).contains(&plans),
+                    "{plans} plans for {calls} calls: {kind}"
+                );
+            }
+        })
+    });
+}
