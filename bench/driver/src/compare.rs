@@ -28,13 +28,15 @@ fn figures(result: &Value) -> Vec<Figure> {
         ("statements/s", idle_statements, false),
         ("MB", result["measured"]["memory_mb"].as_f64(), false),
     ];
-    let known = figures.into_iter().filter_map(|(name, value, more_is_better)| {
-        Some(Figure {
-            name,
-            value: value?,
-            more_is_better,
-        })
-    });
+    let known = figures
+        .into_iter()
+        .filter_map(|(name, value, more_is_better)| {
+            Some(Figure {
+                name,
+                value: value?,
+                more_is_better,
+            })
+        });
     known.collect()
 }
 
@@ -142,9 +144,18 @@ mod tests {
     fn a_difference_inside_the_spread_is_none() {
         let before = spread(&[100.0, 90.0, 110.0]);
         assert_eq!(before.median, 100.0);
-        assert_eq!(verdict(&before, &spread(&[85.0, 84.0, 86.0]), true), "level");
-        assert_eq!(verdict(&before, &spread(&[70.0, 71.0, 72.0]), true), "WORSE");
-        assert_eq!(verdict(&before, &spread(&[70.0, 71.0, 72.0]), false), "better");
+        assert_eq!(
+            verdict(&before, &spread(&[85.0, 84.0, 86.0]), true),
+            "level"
+        );
+        assert_eq!(
+            verdict(&before, &spread(&[70.0, 71.0, 72.0]), true),
+            "WORSE"
+        );
+        assert_eq!(
+            verdict(&before, &spread(&[70.0, 71.0, 72.0]), false),
+            "better"
+        );
         assert_eq!(verdict(&before, &spread(&[130.0, 131.0]), true), "better");
         let exact = spread(&[2.0, 2.0, 2.0]);
         assert_eq!(verdict(&exact, &spread(&[2.0, 2.0, 2.0]), false), "level");

@@ -140,7 +140,11 @@ async fn compare(
                     began.elapsed().as_secs(),
                     case.id,
                     case.name,
-                    if program == "before" { program } else { "after" },
+                    if program == "before" {
+                        program
+                    } else {
+                        "after"
+                    },
                     report::line(&result)
                 );
                 match program {
