@@ -170,7 +170,7 @@ fn at_the_end_of_a_lease_bookkeeping_loses_no_connection_with_its_statement() {
             handler.seen.reaches(1).await;
             let attempts = Closed::table(db, "outbox_attempt").await;
             handler.fail.notify_one();
-            waiting(db, "UPDATE outbox_attempt").await;
+            waiting(db, "INSERT INTO outbox_attempt").await;
             let now = db.from_now(0);
             let over = format!("SELECT COUNT(*) FROM outbox_cursor WHERE lease_until <= {now}");
             eventually("the end of the lease", async || db.number(&over).await == 1).await;
