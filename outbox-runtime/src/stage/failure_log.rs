@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// From this attempt on a failure is worth a warning.
 const ATTEMPTS: u32 = 3;
-/// At most one warning in so long.
+/// A consumer logs at most one warning in this time.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// What a consumer has logged of its failures.

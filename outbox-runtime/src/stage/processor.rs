@@ -253,7 +253,7 @@ pub(crate) async fn turn(
                 release_any(tx).await;
                 leave_or_fail(consumer, &claim, elsewhere).await?
             }
-            // The claim took so long that a handler would have no time.
+            // The database answered so late that the handler would be cancelled at once.
             Opened::Ours(claim) if clock.is_late() => {
                 release_any(tx).await;
                 give_back_late(consumer, &claim).await?
