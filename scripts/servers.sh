@@ -64,11 +64,12 @@ apt_install() {
     return $installed
 }
 
+# From below the ports that systems give to clients (32768 and up on Linux): a port that some
+# client has, or had a minute ago, answers nobody and cannot be listened on.
 free_port() {
     local port
     for _ in $(seq 100); do
-        port=$((20000 + RANDOM % 20000))
-        # Nobody answers there, so it is free, or taken by the time we start: then starting fails.
+        port=$((20000 + RANDOM % 12000))
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
     done
     die "no free port on 127.0.0.1"
