@@ -16,8 +16,10 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 /// by their key, which leads over every version since an old transaction began: those that
 /// are not known yet, and those that somebody else's pass moved between our snapshot and our
 /// lock. An update by key follows such a row to its newest version, where one by ctid gives
-/// it up. So every row taken gets a number, unless its partition does not exist: then the
-/// cast fails, which undoes the statement and names the partition.
+/// it up. Asking first whether there are any spares a usual pass the look at every partition
+/// that the planner prefers to an index while they are few. So every row taken gets a number,
+/// unless its partition does not exist: then the cast fails, which undoes the statement and
+/// names the partition.
 ///
 /// `w` raises the mark. Who enqueues has a transaction id before it draws a body id. So
 /// whoever drew an id up to the highest that a pass took (`high_id`) has a lower transaction
@@ -60,7 +62,7 @@ const SEQUENCE: &str = "\
         WHERE NOT EXISTS (SELECT FROM u WHERE u.id = n.partition_id) \
     ), v AS ( \
         UPDATE outbox_partition p SET sequence = p.sequence + s.rows \
-        FROM s WHERE p.id = s.partition_id \
+        FROM s WHERE p.id = s.partition_id AND EXISTS (SELECT FROM s) \
         RETURNING p.id, p.sequence - s.rows AS base, p.ctid AS place \
     ), p AS MATERIALIZED ( \
         SELECT id, base, place FROM u UNION ALL SELECT id, base, place FROM v \
@@ -86,9 +88,8 @@ const SEQUENCE: &str = "\
             AND (k.proven OR high_xid > k.xid))) \
     ) \
     SELECT n.partition_id, n.rows, \
-        CASE WHEN (SELECT count(*) FROM t) <> (SELECT count(*) FROM o) THEN \
-            ('outbox_partition has no row ' || COALESCE((SELECT min(partition_id)::text FROM n \
-                WHERE NOT EXISTS (SELECT FROM p WHERE p.id = n.partition_id)), '?'))::int END, \
+        CASE WHEN p.id IS NULL AND n.partition_id IS NOT NULL THEN \
+            ('outbox_partition has no row ' || n.partition_id)::int END, \
         EXISTS (SELECT FROM i) AND NOT EXISTS (SELECT FROM q), p.place::text \
     FROM (VALUES (1)) AS one LEFT JOIN n ON true LEFT JOIN p ON p.id = n.partition_id";
 
