@@ -9,9 +9,9 @@
 //! whose answer was lost: it is free for us.
 
 use super::settlement::{Failure, forget_attempts, record_failure};
-use super::sql::{execute, query};
+use super::sql::{execute, query, query_up_to};
 use crate::dialect::{self, Dialect};
-use sea_orm::{ConnectionTrait, DbErr, QueryResult};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult, StreamTrait};
 use std::time::Duration;
 
 /// What is acknowledged with a claim.
@@ -163,7 +163,7 @@ impl RawRow {
 }
 
 /// Acknowledges, claims and reads.
-pub(crate) async fn claim<C: ConnectionTrait>(
+pub(crate) async fn claim<C: ConnectionTrait + StreamTrait>(
     conn: &C,
     request: &ClaimRequest<'_>,
 ) -> Result<Claimed, DbErr> {
@@ -177,66 +177,55 @@ pub(crate) async fn claim<C: ConnectionTrait>(
 
 /// Reads first, then one UPDATE that acknowledges and claims, provided that the
 /// epoch is still the one that was read. The rows are in a subquery with its own
-/// limit: joined first and limited afterwards, MariaDB would sort the whole log. Rows beyond
-/// the bytes that are wanted come without their bodies.
-async fn claim_in_steps<C: ConnectionTrait>(
+/// limit: joined first and limited afterwards, MariaDB would sort the whole log. An
+/// acknowledgement that does not count is found out afterwards: asked in the subquery, MariaDB
+/// would read the log from its beginning.
+async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
     conn: &C,
     request: &ClaimRequest<'_>,
 ) -> Result<Claimed, DbErr> {
     let ack = request.ack.as_ref();
     let (held_epoch, ack_seq) = ack.map_or((-1, 0), |ack| (ack.epoch, ack.processed));
     let (anchor_seq, anchor_id) = ack.map_or((0, 0), |ack| ack.anchor);
-    let anchored = "EXISTS (SELECT 1 FROM outbox_outgoing n \
-        WHERE n.partition_id = ? AND n.seq = ? AND n.id = ?)";
-    let rows = query(
+    let (rows, cut) = query_up_to(
         conn,
-        &format!(
-            "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
-                {{us(c.lease_until)}}, {{now_us}}, a.attempts, {{us(a.not_before)}}, \
-                o.seq, o.id, b.event_type, b.{{key}}, b.payload, b.headers, b.target, \
-                {{us(b.enqueued_at)}}, CASE WHEN {anchored} THEN 1 ELSE 0 END, \
-                CASE WHEN o.bytes_before < ? THEN 0 ELSE 1 END \
-             FROM outbox_cursor c LEFT JOIN ( \
-                SELECT s.seq, s.id, SUM(s.bytes) OVER (ORDER BY s.seq) - s.bytes AS bytes_before \
-                FROM ( \
-                    SELECT g.seq, g.id, COALESCE(( \
-                        SELECT LENGTH(p.payload) FROM outbox_body p WHERE p.id = g.id), 0) AS bytes \
-                    FROM outbox_outgoing g \
-                    WHERE g.partition_id = ? AND g.seq > ( \
-                        SELECT CASE WHEN k.lease_owner = ? AND k.lease_epoch = ? AND {anchored} \
-                            THEN ? ELSE k.processed_seq END \
-                        FROM outbox_cursor k JOIN outbox_queue q ON q.id = ? AND NOT q.paused \
-                        WHERE k.partition_id = ? AND k.consumer = ? AND (k.lease_until IS NULL \
-                            OR k.lease_until <= {{now}} OR k.lease_owner = ?) \
-                    ) ORDER BY g.seq LIMIT ? \
-                ) s \
-             ) o ON 1 = 1 \
-             LEFT JOIN outbox_body b ON b.id = o.id AND o.bytes_before < ? \
-             LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
-                AND a.consumer = c.consumer AND a.seq = o.seq \
-             WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq"
-        ),
+        "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
+            {us(c.lease_until)}, {now_us}, a.attempts, {us(a.not_before)}, \
+            o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
+            {us(b.enqueued_at)}, CASE WHEN EXISTS (SELECT 1 FROM outbox_outgoing n \
+                WHERE n.partition_id = ? AND n.seq = ? AND n.id = ?) THEN 1 ELSE 0 END, \
+            LENGTH(b.payload) \
+         FROM outbox_cursor c LEFT JOIN ( \
+            SELECT g.seq, g.id FROM outbox_outgoing g \
+            WHERE g.partition_id = ? AND g.seq > ( \
+                SELECT CASE WHEN k.lease_owner = ? AND k.lease_epoch = ? \
+                    THEN ? ELSE k.processed_seq END \
+                FROM outbox_cursor k JOIN outbox_queue q ON q.id = ? AND NOT q.paused \
+                WHERE k.partition_id = ? AND k.consumer = ? AND (k.lease_until IS NULL \
+                    OR k.lease_until <= {now} OR k.lease_owner = ?) \
+            ) ORDER BY g.seq LIMIT ? \
+         ) o ON 1 = 1 \
+         LEFT JOIN outbox_body b ON b.id = o.id \
+         LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
+            AND a.consumer = c.consumer AND a.seq = o.seq \
+         WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq",
         [
             request.partition_id.into(),
             anchor_seq.into(),
             anchor_id.into(),
-            request.most_bytes.into(),
             request.partition_id.into(),
             request.owner.into(),
             held_epoch.into(),
-            request.partition_id.into(),
-            anchor_seq.into(),
-            anchor_id.into(),
             ack_seq.into(),
             (request.partition_id & !0x3f).into(),
             request.partition_id.into(),
             request.consumer.into(),
             request.owner.into(),
             request.limit.into(),
-            request.most_bytes.into(),
             request.partition_id.into(),
             request.consumer.into(),
         ],
+        (17, request.most_bytes),
     )
     .await?;
     let Some(first) = rows.first() else {
@@ -249,8 +238,10 @@ async fn claim_in_steps<C: ConnectionTrait>(
     let until: Option<i64> = first.try_get_by_index(4)?;
     let now: i64 = first.try_get_by_index(5)?;
     let ours = owner.as_deref() == Some(request.owner);
-    let held = ours && epoch == held_epoch && first.try_get_by_index::<i32>(16)? == 1;
-    if !ours && until.is_some_and(|until| until > now) {
+    let held = ours && epoch == held_epoch;
+    // What was read begins behind the acknowledgement, which does not count.
+    let renumbered = held && first.try_get_by_index::<i32>(16)? == 0;
+    if renumbered || (!ours && until.is_some_and(|until| until > now)) {
         return Ok(Claimed::busy());
     }
     let (processed, claimed) = match &request.ack {
@@ -288,16 +279,13 @@ async fn claim_in_steps<C: ConnectionTrait>(
                 break;
             }
             if let Some(seq) = row.try_get_by_index::<Option<i64>>(8)? {
-                if row.try_get_by_index::<i32>(17)? == 1 {
-                    found.cut = true;
-                    break;
-                }
                 let done = on_record(row)? == Some(0);
                 let row = RawRow::read(row, seq, 9)?;
                 found.rows.push(RawRow { done, ..row });
             }
         }
     }
+    found.cut = cut && found.rows.len() == rows.len();
     let last = found.rows.last().map(|row| row.seq);
     if last.is_none() && !held {
         return Ok(found);

@@ -10,8 +10,10 @@
 //! close the pool.
 
 use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult, Statement,
+    ConnectionTrait, DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult, QueryStream,
+    Statement, StreamTrait,
 };
+use std::pin::Pin;
 
 /// The pool of a user, and the connections of it that are kept.
 pub(crate) struct Kept {
@@ -89,6 +91,22 @@ impl ConnectionTrait for Kept {
             return self.postgres.query_all(pool, statement).await;
         }
         self.pool.query_all_raw(statement).await
+    }
+}
+
+/// For engines without connections that are kept.
+impl StreamTrait for Kept {
+    type Stream<'a> = QueryStream;
+
+    fn get_database_backend(&self) -> DbBackend {
+        self.pool.get_database_backend()
+    }
+
+    fn stream_raw<'a>(
+        &'a self,
+        statement: Statement,
+    ) -> Pin<Box<dyn Future<Output = Result<QueryStream, DbErr>> + 'a + Send>> {
+        self.pool.stream_raw(statement)
     }
 }
 

@@ -9,7 +9,9 @@
 //! what is to be known of a queue `q`.
 
 use crate::dialect::Dialect;
-use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement, Value};
+use futures_util::TryStreamExt;
+use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement, StreamTrait, Value};
+use std::pin::pin;
 
 /// Runs a statement; returns the number of rows it changed.
 pub(crate) async fn execute<C, V>(conn: &C, text: &str, values: V) -> Result<u64, DbErr>
@@ -45,6 +47,32 @@ where
     V: IntoIterator<Item = Value>,
 {
     conn.query_all_raw(statement(conn, text, values)?).await
+}
+
+/// Runs a query whose column `(column, _)` is how many bytes a row has; returns the rows up to
+/// the one that reaches `(_, most)`, and whether there were more. Those are dropped as they
+/// arrive: adding the bytes up in a statement would cost every message a tenth more.
+pub(crate) async fn query_up_to<C, V>(
+    conn: &C,
+    text: &str,
+    values: V,
+    (column, most): (usize, i64),
+) -> Result<(Vec<QueryResult>, bool), DbErr>
+where
+    C: ConnectionTrait + StreamTrait,
+    V: IntoIterator<Item = Value>,
+{
+    let mut stream = pin!(conn.stream_raw(statement(conn, text, values)?).await?);
+    let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
+    while let Some(row) = stream.try_next().await? {
+        if bytes >= most {
+            more = true;
+            continue;
+        }
+        bytes += row.try_get_by_index::<Option<i64>>(column)?.unwrap_or(0);
+        rows.push(row);
+    }
+    Ok((rows, more))
 }
 
 /// Numbers with commas between, for an IN list of our own ids.
