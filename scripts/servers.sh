@@ -4,6 +4,7 @@
 #   servers_start     starts PostgreSQL and MariaDB on free loopback ports and
 #                     exports OUTBOX_TEST_POSTGRES_URL and OUTBOX_TEST_MYSQL_URL
 #   servers_stop      stops what servers_start started; for an EXIT trap
+#   valgrind_need     installs valgrind if it is missing, or says how to
 #   faketime_need     installs libfaketime if it is missing, or says loudly that it is
 #
 # A server whose URL is already in the environment is used as it is. Data lives in
@@ -31,12 +32,21 @@ servers_need() {
     local missing=()
     [ -n "${OUTBOX_TEST_POSTGRES_URL:-}" ] || [ -n "$(find_postgres)" ] || missing+=(postgresql)
     [ -n "${OUTBOX_TEST_MYSQL_URL:-}" ] || [ -n "$(find_mariadbd)" ] || missing+=(mariadb-server)
-    [ ${#missing[@]} -eq 0 ] && return
-    command -v apt-get >/dev/null ||
-        die "install ${missing[*]} (PostgreSQL 13+, MariaDB 10.6+), or set OUTBOX_TEST_POSTGRES_URL and OUTBOX_TEST_MYSQL_URL"
+    need "(PostgreSQL 13+, MariaDB 10.6+), or set OUTBOX_TEST_POSTGRES_URL and OUTBOX_TEST_MYSQL_URL" "${missing[@]}"
+}
+
+# Counts instructions, for the test of what a message costs.
+valgrind_need() { command -v valgrind >/dev/null || need "" valgrind; }
+
+# need HINT PACKAGE...: installs packages, or says how to.
+need() {
+    local hint=$1
+    shift
+    [ $# -gt 0 ] || return 0
+    command -v apt-get >/dev/null || die "install $* $hint"
     [ "$(id -u)" -eq 0 ] ||
-        die "missing: ${missing[*]}. Run: sudo apt-get install --no-install-recommends ${missing[*]}"
-    apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}"
+        die "missing: $*. Run: sudo apt-get install --no-install-recommends $*"
+    apt_install "$@" || die "apt-get could not install $*"
 }
 
 # Without it one fault of scripts/chaos is left out: the wall clock that moves.

@@ -37,6 +37,10 @@
 //! GRANT INSERT, SELECT (id) ON outbox_body TO producer;
 //! GRANT INSERT, SELECT (id) ON outbox_incoming TO producer;
 //! ```
+//!
+//! On MySQL a worker needs `UPDATE` on `outbox_schema` too, although it changes nothing there: now
+//! and then it locks a row of it with `SELECT ... FOR UPDATE`, for which MySQL demands more than
+//! `SELECT`. MariaDB does not.
 
 mod lock;
 mod v1_create_tables;

@@ -244,18 +244,21 @@ impl TestDb {
     }
 }
 
-/// Runs a test on a PostgreSQL database that is its own already.
+/// Runs a test in a new database on a server of its own.
 pub fn run_at<F>(engine: Engine, url: &str, case: F)
 where
     F: for<'a> FnOnce(&'a TestDb) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 {
     runtime().block_on(async {
-        let connection = connect(url).await.expect("the test's own server");
+        let name = "outbox_test".to_owned();
+        on_server(url, &format!("CREATE DATABASE {name}")).await;
+        let url = database_url(url, &name);
+        let connection = connect(&url).await.expect("the test's own server");
         outbox::migrate(&connection).await.expect("migrate");
         let db = TestDb {
             engine,
-            name: String::new(),
-            url: url.to_owned(),
+            name,
+            url,
             connection,
             _directory: None,
         };
@@ -306,11 +309,14 @@ async fn connect(url: &str) -> Result<DatabaseConnection, DbErr> {
 
 /// Runs a statement on the server itself.
 async fn admin(engine: Engine, sql: &str) {
-    let mut options = ConnectOptions::new(server_url(engine));
+    on_server(&server_url(engine), sql).await;
+}
+
+async fn on_server(url: &str, sql: &str) {
+    let mut options = ConnectOptions::new(url);
     options.max_connections(1).sqlx_logging(false);
-    let server = Database::connect(options)
-        .await
-        .unwrap_or_else(|error| panic!("no {engine:?} server: {error}"));
+    let server = Database::connect(options).await;
+    let server = server.unwrap_or_else(|error| panic!("no server: {error}"));
     let done = server.execute_unprepared(sql).await;
     done.unwrap_or_else(|error| panic!("{sql}: {error}"));
     server.close().await.expect("close");

@@ -4,11 +4,13 @@
 //! `…::postgres`, `…::mysql` and `…::sqlite`. Nothing is skipped: without a
 //! server a test fails and says what to do.
 
+mod counting_proxy;
 mod database;
 mod lossy_proxy;
 mod private_server;
 mod schema_text;
 
+pub use counting_proxy::CountingProxy;
 pub use database::{Engine, TestDb, run, run_at};
 pub use lossy_proxy::{LossyProxy, Lost};
 pub use private_server::PrivateServer;

@@ -1,6 +1,8 @@
-//! A TCP proxy before a server that fails at the worst moment of one transaction.
+//! A TCP proxy before a server that fails at the worst moment of one transaction, or only takes
+//! its time then.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -12,10 +14,13 @@ pub enum Lost {
     Commit,
     /// The answer: it is committed, and the client never hears of it.
     Answer,
+    /// Nothing but time: each commit reaches the server so much later.
+    Time(Duration),
 }
 
 /// Forwards everything until a connection commits that has said certain words. Then that is
-/// lost, every connection ends, and new ones wait until [`go_on`](Self::go_on).
+/// lost, every connection ends, and new ones wait until [`go_on`](Self::go_on). If only time is
+/// lost, it goes on.
 #[derive(Clone)]
 pub struct LossyProxy {
     url: String,
@@ -28,6 +33,17 @@ struct Shared {
     /// What is to be lost, until it is.
     lost: Mutex<Option<Lost>>,
     up: watch::Sender<bool>,
+}
+
+impl Shared {
+    /// What is lost now: a commit or an answer only once.
+    fn lost(&self) -> Option<Lost> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match *lost {
+            Some(Lost::Time(_)) => *lost,
+            _ => lost.take(),
+        }
+    }
 }
 
 impl LossyProxy {
@@ -94,12 +110,16 @@ async fn forward(shared: &Shared, mut client: TcpStream) -> Option<()> {
                 let said = &said[..count.ok().filter(|count| *count > 0)?];
                 chosen |= contains(said, shared.words);
                 if chosen && contains(said, "COMMIT") {
-                    let lost = shared.lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let lost = shared.lost();
                     if lost == Some(Lost::Commit) {
                         shared.up.send_replace(false);
                         return None;
                     }
                     losing |= lost == Some(Lost::Answer);
+                    if let Some(Lost::Time(delay)) = lost {
+                        tokio::time::sleep(delay).await;
+                        chosen = false;
+                    }
                 }
                 server.write_all(said).await.ok()?;
             }

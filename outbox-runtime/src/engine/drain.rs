@@ -4,16 +4,17 @@
 use super::builder::OutboxBuilder;
 use super::dispatch::Dispatcher;
 use super::problem::StartError;
-use super::supervisor::{Shared, present};
+use super::supervisor::{Shared, oldest, present};
 use crate::stage::concurrent::{self, Signals};
 use crate::stage::processor::{Next, PartitionState, turn};
 use crate::state::States;
 use crate::store::race::Races;
 use crate::store::registration::seen;
 use crate::store::sequencing::{Places, sequence};
+use crate::store::{cleanup, cursor};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::sync::Arc;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio_util::task::TaskTracker;
 
 /// How often messages that handlers enqueued are followed by others, before we say
@@ -24,6 +25,33 @@ const ROUNDS: u32 = 1_000;
 pub(crate) struct Passes {
     shared: Arc<Shared>,
     states: States,
+    memory: Mutex<Memory>,
+}
+
+/// What the loops remember from one pass to the next.
+struct Memory {
+    /// Of each queue.
+    places: Vec<Places>,
+    /// Of each consumer's partitions.
+    partitions: Vec<Vec<PartitionState>>,
+    /// Up to where vacuum has deleted, of each partition.
+    vacuumed: Vec<(i64, i64)>,
+}
+
+impl Memory {
+    fn of(shared: &Shared) -> Self {
+        let fresh = |dispatcher: &Arc<Dispatcher>| {
+            let batch_size = dispatcher.consumer.tuning.batch_size;
+            let states = (0..dispatcher.partitions()).map(|_| PartitionState::new(batch_size));
+            states.collect()
+        };
+        let dispatchers = shared.queues.iter().flat_map(|queue| &queue.dispatchers);
+        Self {
+            places: shared.queues.iter().map(|_| Places::default()).collect(),
+            partitions: dispatchers.map(fresh).collect(),
+            vacuumed: oldest(shared).into_iter().collect(),
+        }
+    }
 }
 
 impl OutboxBuilder {
@@ -32,7 +60,12 @@ impl OutboxBuilder {
         self.prepare().await?;
         let states = self.states.clone();
         let shared = self.assemble(&TaskTracker::new());
-        Ok(Passes { shared, states })
+        let memory = Mutex::new(Memory::of(&shared));
+        Ok(Passes {
+            shared,
+            states,
+            memory,
+        })
     }
 }
 
@@ -45,20 +78,27 @@ impl Passes {
         &self.states
     }
 
-    /// Numbers and hands over everything that is due, also what handlers enqueue
-    /// meanwhile. What was done is in the database when it returns.
+    /// Says that the consumers are there, and does everything that is due.
     pub(crate) async fn run(&self) -> Result<(), DbErr> {
         for present in &present(&self.shared) {
             seen(&self.shared.db, present).await?;
         }
-        self.sequence_all().await?;
+        self.pass().await
+    }
+
+    /// Numbers and hands over everything that is due, also what handlers enqueue
+    /// meanwhile. What was done is in the database when it returns.
+    pub(crate) async fn pass(&self) -> Result<(), DbErr> {
+        let mut memory = self.memory.lock().await;
+        self.sequence_all(&mut memory.places).await?;
         for _ in 0..ROUNDS {
-            for dispatcher in self.shared.queues.iter().flat_map(|q| &q.dispatchers) {
-                for partition in 0..dispatcher.partitions() {
-                    work_on(dispatcher, partition).await?;
+            let dispatchers = self.shared.queues.iter().flat_map(|q| &q.dispatchers);
+            for (dispatcher, states) in dispatchers.zip(&mut memory.partitions) {
+                for (partition, state) in (0..).zip(states) {
+                    work_on(dispatcher, partition, state).await?;
                 }
             }
-            if !self.sequence_all().await? {
+            if !self.sequence_all(&mut memory.places).await? {
                 return Ok(());
             }
         }
@@ -66,17 +106,40 @@ impl Passes {
         Err(DbErr::Custom(endless))
     }
 
+    /// Deletes what everybody has passed; says how many rows.
+    pub(crate) async fn vacuum(&self) -> Result<i64, DbErr> {
+        let shared = &self.shared;
+        let from = &mut self.memory.lock().await.vacuumed;
+        let limit = shared.profile.vacuum.batch_size;
+        let retention = cursor::micros(shared.retention);
+        let mut deleted = 0;
+        loop {
+            let done =
+                cleanup::vacuum(&shared.kept, from, limit, retention, shared.asynchronous).await?;
+            for partition in &done {
+                let is_it = |(id, _): &&mut (i64, i64)| *id == partition.partition_id;
+                if let Some((_, after)) = from.iter_mut().find(is_it) {
+                    *after = partition.upto;
+                }
+                deleted += partition.rows;
+            }
+            if done.iter().all(|done| done.rows < i64::from(limit)) {
+                return Ok(deleted);
+            }
+        }
+    }
+
     /// Numbers what is committed; says whether there was anything.
-    async fn sequence_all(&self) -> Result<bool, DbErr> {
+    async fn sequence_all(&self, places: &mut [Places]) -> Result<bool, DbErr> {
         let shared = &self.shared;
         let limit = shared.profile.sequencer.batch_size;
         let mut any = false;
-        for runtime in &shared.queues {
+        for (runtime, places) in shared.queues.iter().zip(places) {
             let id = runtime.queue.id();
-            let (mut races, mut places) = (Races::default(), Places::default());
+            let mut races = Races::default();
             let asynchronous = shared.asynchronous;
             loop {
-                match sequence(&shared.kept, id, limit, asynchronous, true, &mut places).await {
+                match sequence(&shared.kept, id, limit, asynchronous, true, places).await {
                     Ok(done) if done.taken == 0 => break,
                     Ok(_) => any = true,
                     Err(error) => races.again(error).await?,
@@ -88,9 +151,12 @@ impl Passes {
 }
 
 /// Hands over what is due in a partition.
-async fn work_on(dispatcher: &Dispatcher, partition: u32) -> Result<(), DbErr> {
+async fn work_on(
+    dispatcher: &Dispatcher,
+    partition: u32,
+    state: &mut PartitionState,
+) -> Result<(), DbErr> {
     let consumer = &dispatcher.consumer;
-    let mut state = PartitionState::new(consumer.tuning.batch_size);
     let mut races = Races::default();
     let nobody = Notify::new();
     loop {
@@ -102,7 +168,7 @@ async fn work_on(dispatcher: &Dispatcher, partition: u32) -> Result<(), DbErr> {
             };
             concurrent::turn(consumer, partition, signals).await
         } else {
-            turn(consumer, partition, &mut state, None).await
+            turn(consumer, partition, state, None).await
         };
         match turned {
             Ok(Next::Again) => {}

@@ -25,7 +25,7 @@ use crate::wake;
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -226,6 +226,7 @@ impl OutboxBuilder {
             stop,
             statements,
             progress,
+            lost_connections: AtomicU64::new(0),
             queues,
         })
     }

@@ -17,7 +17,7 @@ use sea_orm::{DatabaseConnection, DbErr};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 
@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) stop: Stop,
     pub(crate) statements: Arc<Semaphore>,
     pub(crate) progress: Arc<Notify>,
+    /// How often a pass lost its connection: the server may have lost commits with it.
+    pub(crate) lost_connections: AtomicU64,
     pub(crate) queues: Vec<QueueRuntime>,
 }
 
@@ -107,7 +109,14 @@ impl Shared {
             Ok(Err(error)) if classify(&error) == ErrorClass::Race => {
                 tracing::debug!(%error, "{what}: lost a race");
             }
-            Ok(Err(error)) => tracing::warn!(%error, "{what} failed; it will be tried again"),
+            Ok(Err(error)) => {
+                if classify(&error) == ErrorClass::Connection {
+                    self.lost_connections.fetch_add(1, Ordering::AcqRel);
+                    // Vacuum starts over now, not when its interval is over.
+                    self.progress.notify_one();
+                }
+                tracing::warn!(%error, "{what} failed; it will be tried again");
+            }
             Err(_) => tracing::error!("{what} panicked; it will be tried again"),
         }
         let pause = backoff(tuning.retry_base, tuning.retry_max, *failures, true);
@@ -284,21 +293,30 @@ fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
     }
 }
 
-/// Deletes what everybody has passed, soon after the work. It remembers where it stopped.
-/// That is true only until the server loses a commit, so it starts over after an error and
-/// from time to time.
-pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
-    let tuning = &shared.profile.vacuum;
+/// Where vacuum starts, in every partition.
+pub(super) fn oldest(shared: &Shared) -> BTreeMap<i64, i64> {
     let every_partition = shared.queues.iter().flat_map(|runtime| {
         let partitions = 0..runtime.queue.partitions().count();
         partitions.map(|partition| runtime.queue.id() | i64::from(partition))
     });
-    let oldest: BTreeMap<i64, i64> = every_partition.map(|id| (id, 0)).collect();
+    every_partition.map(|id| (id, 0)).collect()
+}
+
+/// Deletes what everybody has passed, soon after the work. It remembers where it stopped.
+/// That is true only until the server loses a commit. So it starts over after an error, after any
+/// pass of this process has lost its connection, and from time to time.
+pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
+    let tuning = &shared.profile.vacuum;
+    let oldest = oldest(&shared);
     let (mut from, mut started_over) = (oldest.clone(), Instant::now());
-    let mut failures = 0;
+    let (mut lost, mut failures) = (0, 0);
     let mut pace = Pace::new(tuning);
     while !shared.stopping() {
-        if started_over.elapsed() >= tuning.idle_interval * VACUUM_STARTS_OVER {
+        let lost_before =
+            std::mem::replace(&mut lost, shared.lost_connections.load(Ordering::Acquire));
+        if lost != lost_before
+            || started_over.elapsed() >= tuning.idle_interval * VACUUM_STARTS_OVER
+        {
             (from, started_over) = (oldest.clone(), Instant::now());
         }
         let places: Vec<(i64, i64)> = from.iter().map(|(id, after)| (*id, *after)).collect();

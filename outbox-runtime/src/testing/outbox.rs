@@ -98,6 +98,26 @@ impl TestOutbox {
         drained.unwrap_or_else(|error| panic!("the outbox could not be drained: {error}"))
     }
 
+    /// Does what is due and nothing else, for tests of what that costs.
+    ///
+    /// # Panics
+    /// As [`drain`](Self::drain).
+    #[doc(hidden)]
+    pub async fn pass(&self) {
+        let passed = self.passes.pass().await;
+        passed.unwrap_or_else(|error| panic!("what is due could not be done: {error}"));
+    }
+
+    /// Deletes what every consumer has passed, for tests of what that costs.
+    ///
+    /// # Panics
+    /// If the database fails.
+    #[doc(hidden)]
+    pub async fn vacuum(&self) -> i64 {
+        let vacuumed = self.passes.vacuum().await;
+        vacuumed.unwrap_or_else(|error| panic!("vacuum failed: {error}"))
+    }
+
     /// Lets time pass, for the whole outbox and at once: retries become due, leases
     /// end, messages grow old. The clock is the database's and stays as it is;
     /// every time in the outbox's tables is moved into the past instead.
