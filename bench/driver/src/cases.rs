@@ -3,7 +3,7 @@
 /// One run of one contestant in a database of its own.
 #[derive(Clone)]
 pub struct Case {
-    /// The workload's letter and size, the same for all contestants of a comparison.
+    /// The workload and its size in words, the same for all contestants of a comparison.
     pub id: String,
     /// What it measures.
     pub title: &'static str,
@@ -26,6 +26,36 @@ pub enum Engine {
     Postgres,
     MariaDb,
     Sqlite,
+}
+
+/// What is said of these in more than one place.
+pub const LATENCY_HERE: &str = "latency in one process";
+pub const LATENCY_ELSEWHERE: &str = "latency between processes";
+pub const LATENCY_NOTIFIED: &str = "latency between processes, notified";
+pub const WHOLE: &str = "from enqueue to the end";
+pub const IDLE: &str = "idle";
+pub const TOGETHER: &str = "producers and workers together";
+pub const OLD_TRANSACTION: &str = "together, beside an old transaction";
+/// With a size behind it.
+pub const BY_BACKLOG: &str = "drain by backlog, ";
+pub const BY_PARTITIONS: &str = "drain by partitions, ";
+pub const BY_PROCESSES: &str = "drain by processes, ";
+pub const BY_PAYLOAD: &str = "drain by bytes of payload, ";
+
+pub fn enqueue_by(producers: usize, each: usize) -> String {
+    let producers = match producers {
+        1 => "1 producer".to_owned(),
+        many => format!("{many} producers"),
+    };
+    match each {
+        1 => format!("enqueue, {producers}"),
+        many => format!("enqueue, {producers}, {many} per transaction"),
+    }
+}
+
+pub fn drain_of(partitions: usize, transactional: bool) -> String {
+    let mode = if transactional { ", transactional" } else { "" };
+    format!("drain, {partitions} partitions{mode}")
 }
 
 /// The ways each contestant is run.
@@ -86,7 +116,7 @@ fn enqueue(cases: &mut Vec<Case>, quick: bool) {
         &[(1, 1), (8, 1), (16, 1), (8, 100)]
     };
     for (producers, each) in sizes {
-        let id = format!("A {producers}x{each}");
+        let id = enqueue_by(*producers, *each);
         let words =
             format!("enqueue producers={producers} per_transaction={each} seconds={seconds}");
         let programs = [
@@ -100,7 +130,7 @@ fn enqueue(cases: &mut Vec<Case>, quick: bool) {
         for program in programs {
             cases.push(case(
                 &id,
-                "enqueue with a business row, messages/s",
+                "each with a business row, messages/s",
                 program,
                 "",
                 &words,
@@ -111,7 +141,7 @@ fn enqueue(cases: &mut Vec<Case>, quick: bool) {
 
 fn drain(cases: &mut Vec<Case>, quick: bool) {
     let count = if quick { 50_000 } else { 200_000 };
-    let title = "drain a backlog to the last row, messages/s";
+    let title = "a backlog, to the last row, messages/s";
     let mut add = |program, how: &str, rest: &str, id: &str| {
         let words = format!("drain count={count} {rest} {}", profile(how));
         let mut case = case(id, title, program, how, &words);
@@ -124,7 +154,7 @@ fn drain(cases: &mut Vec<Case>, quick: bool) {
         cases.push(case);
     };
     for partitions in if quick { &[4][..] } else { &[4, 16] } {
-        let id = format!("B {partitions}");
+        let id = drain_of(*partitions, false);
         let rest = format!("partitions={partitions}");
         add("raw", "", &rest, &id);
         add("outbox", "", &rest, &id);
@@ -132,7 +162,7 @@ fn drain(cases: &mut Vec<Case>, quick: bool) {
         for (program, how) in PEERS {
             add(program, how, &rest, &id);
         }
-        let id = format!("B {partitions} transactional");
+        let id = drain_of(*partitions, true);
         let rest = format!("{rest} mode=transactional");
         add("outbox", "", &rest, &id);
         add("outbox", "high_throughput", &rest, &id);
@@ -145,15 +175,15 @@ fn latency(cases: &mut Vec<Case>, quick: bool) {
     let title = "commit to handler at 50/s, ms";
     let words = format!("latency rate=50 seconds={seconds} producers=1");
     let mut ours: Vec<(&str, &str, &str)> = vec![
-        ("C here", "", ""),
-        ("C here", "Outbox::begin", "wakes=yes"),
-        ("C elsewhere", "", "elsewhere=yes"),
-        ("C elsewhere, notified", "", "elsewhere=yes notify=yes"),
+        (LATENCY_HERE, "", ""),
+        (LATENCY_HERE, "Outbox::begin", "wakes=yes"),
+        (LATENCY_ELSEWHERE, "", "elsewhere=yes"),
+        (LATENCY_NOTIFIED, "", "elsewhere=yes notify=yes"),
     ];
     if !quick {
         for how in ["low_latency", "high_throughput", "relaxed"] {
-            ours.push(("C here", how, ""));
-            ours.push(("C elsewhere", how, "elsewhere=yes"));
+            ours.push((LATENCY_HERE, how, ""));
+            ours.push((LATENCY_ELSEWHERE, how, "elsewhere=yes"));
         }
     }
     for (id, how, rest) in ours {
@@ -162,10 +192,10 @@ fn latency(cases: &mut Vec<Case>, quick: bool) {
     }
     for (program, how) in PEERS {
         let words = format!("{words} {}", profile(how));
-        cases.push(case("C here", title, program, how, &words));
+        cases.push(case(LATENCY_HERE, title, program, how, &words));
         if !quick {
             let words = format!("{words} elsewhere=yes");
-            cases.push(case("C elsewhere", title, program, how, &words));
+            cases.push(case(LATENCY_ELSEWHERE, title, program, how, &words));
         }
     }
 }
@@ -173,13 +203,13 @@ fn latency(cases: &mut Vec<Case>, quick: bool) {
 /// What a message costs from its enqueueing to its end.
 fn whole(cases: &mut Vec<Case>, quick: bool) {
     let count = if quick { 20_000 } else { 100_000 };
-    let title = "from enqueue to the end, what that writes";
+    let title = "what a message writes";
     for (program, how) in [("outbox", "")].iter().chain(PEERS) {
         if quick && ["hexeract", "awa"].contains(program) {
             continue;
         }
         let words = format!("whole count={count} per_transaction=100 {}", profile(how));
-        cases.push(case("D whole", title, program, how, &words));
+        cases.push(case(WHOLE, title, program, how, &words));
     }
 }
 
@@ -193,16 +223,16 @@ fn idle(cases: &mut Vec<Case>, quick: bool) {
             "idle seconds={seconds} producers=1 partitions={partitions} {}",
             profile(how)
         );
-        cases.push(case("D idle", title, program, how, &words));
+        cases.push(case(IDLE, title, program, how, &words));
     }
 }
 
 fn together(cases: &mut Vec<Case>, quick: bool) {
     let seconds = if quick { 10 } else { 30 };
-    let title = "8 producers and the workers together, messages/s";
+    let title = "8 producers, messages/s";
     let words = format!("together producers=8 seconds={seconds}");
     cases.push(case(
-        "E",
+        TOGETHER,
         title,
         "raw",
         "no worker",
@@ -210,7 +240,7 @@ fn together(cases: &mut Vec<Case>, quick: bool) {
     ));
     for (program, how) in [("outbox", "")].iter().chain(PEERS) {
         let words = format!("{words} {}", profile(how));
-        cases.push(case("E", title, program, how, &words));
+        cases.push(case(TOGETHER, title, program, how, &words));
     }
 }
 
@@ -222,7 +252,7 @@ fn other_engines(cases: &mut Vec<Case>, quick: bool) {
         (Engine::Sqlite, "SQLite", 4),
     ] {
         let mut add = |what: &str, title: &'static str, how: &str, words: String| {
-            let mut case = case(&format!("F {name} {what}"), title, "outbox", how, &words);
+            let mut case = case(&format!("{name}: {what}"), title, "outbox", how, &words);
             case.engine = engine;
             if words.starts_with("drain") {
                 let fill = format!("fill count={count} per_transaction=100 producers={producers}");
@@ -230,13 +260,13 @@ fn other_engines(cases: &mut Vec<Case>, quick: bool) {
             }
             cases.push(case);
         };
-        let title = "enqueue with a business row, messages/s";
+        let title = "each with a business row, messages/s";
         for each in [1, 100] {
             let words =
                 format!("enqueue producers={producers} per_transaction={each} seconds={seconds}");
-            add(&format!("enqueue {producers}x{each}"), title, "", words);
+            add(&enqueue_by(producers, each), title, "", words);
         }
-        let title = "drain a backlog to the last row, messages/s";
+        let title = "a backlog, to the last row, messages/s";
         for mode in ["leased", "transactional"] {
             let words = format!("drain count={count} mode={mode}");
             add("drain", title, mode, words);
@@ -244,17 +274,12 @@ fn other_engines(cases: &mut Vec<Case>, quick: bool) {
         let words = format!("latency rate=50 seconds={seconds} producers=1");
         add("latency", "commit to handler at 50/s, ms", "", words);
         let words = format!("together producers={producers} seconds={seconds}");
-        add(
-            "together",
-            "producers and the workers together, messages/s",
-            "",
-            words,
-        );
+        add("together", "messages/s", "", words);
     }
 }
 
 fn growth(cases: &mut Vec<Case>, quick: bool) {
-    let title = "drain as things grow, messages/s";
+    let title = "messages/s";
     let mut add = |id: String, fill: String, words: String| {
         let mut case = case(&id, title, "outbox", "", &words);
         case.fill = fill.split_whitespace().map(str::to_owned).collect();
@@ -267,7 +292,7 @@ fn growth(cases: &mut Vec<Case>, quick: bool) {
     for count in backlogs {
         let fill = format!("fill count={count} per_transaction=500 producers=8");
         add(
-            format!("G backlog {count}"),
+            format!("{BY_BACKLOG}{count}"),
             fill,
             format!("drain count={count}"),
         );
@@ -276,7 +301,7 @@ fn growth(cases: &mut Vec<Case>, quick: bool) {
         let rest = format!("count=100000 partitions={partitions}");
         let fill = format!("fill {rest} per_transaction=100 producers=8");
         add(
-            format!("G partitions {partitions}"),
+            format!("{BY_PARTITIONS}{partitions}"),
             fill,
             format!("drain {rest}"),
         );
@@ -287,31 +312,29 @@ fn growth(cases: &mut Vec<Case>, quick: bool) {
     for processes in [1, 2, 4] {
         let fill = "fill count=100000 per_transaction=100 producers=8".to_owned();
         let words = format!("drain count=100000 processes={processes}");
-        add(format!("G processes {processes}"), fill, words);
+        add(format!("{BY_PROCESSES}{processes}"), fill, words);
     }
     for bytes in [200, 2_000, 32_000] {
         let rest = format!("count=20000 bytes={bytes}");
         let fill = format!("fill {rest} per_transaction=100 producers=8");
-        add(format!("G payload {bytes}"), fill, format!("drain {rest}"));
+        add(
+            format!("{BY_PAYLOAD}{bytes}"),
+            fill,
+            format!("drain {rest}"),
+        );
     }
 }
 
 fn pinned(cases: &mut Vec<Case>, quick: bool) {
     let (seconds, title) = match quick {
-        true => (
-            60,
-            "together while an old transaction is open; the end is ten seconds",
-        ),
-        false => (
-            600,
-            "together while an old transaction is open; the end is a minute",
-        ),
+        true => (60, "messages/s; beginning and end are ten seconds"),
+        false => (600, "messages/s; beginning and end are a minute"),
     };
     let words = format!("together producers=8 seconds={seconds}");
     let peers: &[_] = if quick { &[] } else { PEERS };
     for (program, how) in [("outbox", "")].iter().chain(peers) {
         let words = format!("{words} {}", profile(how));
-        let mut case = case("H", title, program, how, &words);
+        let mut case = case(OLD_TRANSACTION, title, program, how, &words);
         case.pinned = true;
         cases.push(case);
     }

@@ -1,5 +1,6 @@
 //! Charts of a run, as SVG.
 
+use crate::cases;
 use crate::server::Error;
 use plotters::prelude::*;
 use serde_json::Value;
@@ -31,40 +32,44 @@ pub fn draw(all: &Value, out: &Path) -> Result<Vec<String>, Error> {
         (
             "enqueue",
             "enqueue, 16 producers, messages/s",
-            of("A 16x1", &rates),
+            of(&cases::enqueue_by(16, 1), &rates),
         ),
         (
             "drain",
             "drain, 4 partitions, messages/s",
-            of("B 4", &rates),
+            of(&cases::drain_of(4, false), &rates),
         ),
-        ("latency", "commit to handler, ms", of("C here", &quantiles)),
+        (
+            "latency",
+            "commit to handler, ms",
+            of(cases::LATENCY_HERE, &quantiles),
+        ),
         (
             "together",
             "8 producers and workers, messages/s",
-            of("E", &rates),
+            of(cases::TOGETHER, &rates),
         ),
     ];
     for (file, title, prefix) in [
         (
             "growth-backlog",
             "drain by backlog, messages/s",
-            "G backlog ",
+            cases::BY_BACKLOG,
         ),
         (
             "growth-partitions",
             "drain by partitions, messages/s",
-            "G partitions ",
+            cases::BY_PARTITIONS,
         ),
         (
             "growth-payload",
             "drain by payload, messages/s",
-            "G payload ",
+            cases::BY_PAYLOAD,
         ),
         (
             "growth-processes",
             "drain by processes, messages/s",
-            "G processes ",
+            cases::BY_PROCESSES,
         ),
     ] {
         let rows = results.iter().filter_map(|row| {
@@ -122,7 +127,7 @@ fn bars(out: &Path, file: &str, title: &str, values: &[(String, f64)]) -> Result
 fn curves(out: &Path, results: &[Value]) -> Result<bool, Error> {
     let rows: Vec<(String, Vec<f64>)> = results
         .iter()
-        .filter(|row| row["id"] == "H")
+        .filter(|row| row["id"] == cases::OLD_TRANSACTION)
         .filter_map(|row| {
             let curve = row["result"].pointer("/measured/found/curve")?.as_array()?;
             let curve = curve.iter().filter_map(Value::as_f64).collect();

@@ -10,6 +10,7 @@ mod compare;
 mod elsewhere;
 mod report;
 mod server;
+mod summary;
 
 use cases::{Case, Engine};
 use serde_json::{Map, Value, json};

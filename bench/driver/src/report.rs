@@ -1,5 +1,7 @@
-//! One table per workload, and the ratios that matter in one line.
+//! One table per workload.
 
+use crate::cases::OLD_TRANSACTION;
+use crate::summary::summary;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -17,9 +19,9 @@ order is marked. `raw` is the same rows with plain sqlx: the limit.
 
 WAL, statements and rows written (inserted, updated, deleted) are per message, of a drain with
 those of its filling. A drain of ours ends when its rows are deleted, one of the peers' when they
-say that it is done; under D the rows of ours, cf-modkit-db and graphile_worker are gone at the
-end. Dead rows are what is left for PostgreSQL to clean up. MB is the most memory the program
-had, the bench's own bookkeeping included; it is not known of several processes.
+say that it is done; in the case \"from enqueue to the end\" the rows of ours, cf-modkit-db and
+graphile_worker are gone at the end. Dead rows are what is left for PostgreSQL to clean up. MB is
+the most memory the program had, the bench's own bookkeeping included; it is not known of several processes.
 ";
 
 /// What a run came to, in one line.
@@ -83,7 +85,7 @@ pub fn wrong(all: &Value) -> Vec<String> {
     .collect()
 }
 
-/// The tables, with the charts drawn of them, and the line of ratios.
+/// The tables, with the charts drawn of them, and the one that sums them up.
 pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
     let results = all["results"].as_array().cloned().unwrap_or_default();
     let machine = &all["machine"];
@@ -108,7 +110,8 @@ pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
         said(&all["commit"]),
         said(&all["versions"]),
     );
-    text.push('\n');
+    let summary = summary(&results);
+    let _ = write!(text, "\n{summary}\n");
     for chart in charts {
         let _ = writeln!(text, "![{chart}](bench/charts/{chart}.svg)");
     }
@@ -134,8 +137,6 @@ pub fn markdown(all: &Value, charts: &[String]) -> (String, String) {
             let _ = writeln!(text, "- {}", line.trim_start_matches("message/"));
         }
     }
-    let summary = summary(&results);
-    let _ = writeln!(text, "\n{summary}");
     (text, summary)
 }
 
@@ -178,7 +179,7 @@ fn table_row(text: &mut String, row: &Value) {
         whole(&result["measured"]["memory_mb"]),
         checked(result),
         match row["id"].as_str() {
-            Some("H") => last_of_first(result).map_or(String::new(), |ratio| format!(
+            Some(OLD_TRANSACTION) => last_of_first(result).map_or(String::new(), |ratio| format!(
                 ", at the end {ratio:.2} of the beginning"
             )),
             _ => String::new(),
@@ -192,96 +193,11 @@ pub fn per_message(result: &Value, name: &str) -> Option<f64> {
     Some((result["cost"][name].as_f64()? + filling) / messages(result))
 }
 
-fn messages(result: &Value) -> f64 {
+pub fn messages(result: &Value) -> f64 {
     let found = &result["measured"]["found"];
     let sent = found["sent"].as_f64();
     let count = result["measured"]["settings"]["count"].as_f64();
     sent.or(count).unwrap_or(1.0).max(1.0)
-}
-
-/// The targets, as ratios of this run.
-fn summary(results: &[Value]) -> String {
-    let pick = |id: &str, wanted: &dyn Fn(&str) -> bool, field: &dyn Fn(&Value) -> Option<f64>| {
-        let rows = results.iter().filter(|row| row["id"] == id);
-        let named = rows.filter(|row| wanted(row["name"].as_str().unwrap_or_default()));
-        let values = named.filter_map(|row| field(&row["result"]));
-        values.fold(None::<f64>, |best, value| {
-            Some(best.map_or(value, |best| best.max(value)))
-        })
-    };
-    let rate = |result: &Value| result["measured"]["found"]["per_second"].as_f64();
-    let ours = |name: &str| name.starts_with("outbox");
-    let peers = |name: &str| !name.starts_with("outbox") && !name.starts_with("raw");
-    let raw = |name: &str| name.starts_with("raw");
-    let modkit = |name: &str| name.starts_with("cf-modkit-db");
-    let ratio =
-        |id: &str, to: &dyn Fn(&str) -> bool| Some(pick(id, &ours, &rate)? / pick(id, to, &rate)?);
-    let least = |id: &str, wanted: &dyn Fn(&str) -> bool, field: &dyn Fn(&Value) -> Option<f64>| {
-        pick(id, wanted, &|result| field(result).map(|value| -value)).map(|value| -value)
-    };
-    let mut parts = Vec::new();
-    let mut add = |what: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            parts.push(format!("{what} {value:.2}"));
-        }
-    };
-    add("A 16 producers: of raw", ratio("A 16x1", &raw));
-    add("x cf-modkit-db", ratio("A 16x1", &modkit));
-    add("A 8x100: x best peer", ratio("A 8x100", &peers));
-    add("B 4 leased: x best peer", ratio("B 4", &peers));
-    let transactional = "B 4 transactional";
-    let best = pick("B 4", &peers, &rate)
-        .into_iter()
-        .chain(pick(transactional, &peers, &rate))
-        .reduce(f64::max);
-    add(
-        "B 4 transactional: x best peer",
-        pick(transactional, &ours, &rate)
-            .zip(best)
-            .map(|(a, b)| a / b),
-    );
-    let wal = |result: &Value| Some(result["cost"]["wal_bytes"].as_f64()? / messages(result));
-    let wals = pick("D whole", &ours, &wal).zip(least("D whole", &modkit, &wal));
-    add("D WAL: of cf-modkit-db", wals.map(|(a, b)| a / b));
-    let idle = |result: &Value| result["statements_per_second"].as_f64();
-    add("D idle: statements/s", pick("D idle", &ours, &idle));
-    let sessions = |result: &Value| result["sessions"].as_f64();
-    add("connections", pick("D idle", &ours, &sessions));
-    let quantile = |name: &'static str| {
-        move |result: &Value| result["measured"]["found"]["seen"][name].as_f64()
-    };
-    let (p50, p99) = (quantile("p50_ms"), quantile("p99_ms"));
-    let default = |name: &str| name == "outbox";
-    add("C here: p50 ms", pick("C here", &default, &p50));
-    add("p99 ms", pick("C here", &default, &p99));
-    add("best peer's p50 ms", least("C here", &peers, &p50));
-    add("C elsewhere: p50 ms", pick("C elsewhere", &default, &p50));
-    add("notified", pick("C elsewhere, notified", &default, &p50));
-    add("E: x cf-modkit-db", ratio("E", &modkit));
-    add(
-        "its low latency",
-        ratio("E", &|name| modkit(name) && name.contains("low latency")),
-    );
-    add("of raw without workers", ratio("E", &raw));
-    add("p50 ms", pick("E", &ours, &p50));
-    for (what, small, large) in [
-        ("backlog 5 million", "G backlog 10000", "G backlog 5000000"),
-        (
-            "backlog 5 million against 100,000",
-            "G backlog 100000",
-            "G backlog 5000000",
-        ),
-        ("backlog 200,000", "G backlog 10000", "G backlog 200000"),
-        ("64 partitions", "G partitions 4", "G partitions 64"),
-    ] {
-        let growth = pick(small, &ours, &rate).zip(pick(large, &ours, &rate));
-        add(
-            &format!("G {what}: cost x"),
-            growth.map(|(small, large)| small / large),
-        );
-    }
-    add("H: last of first", pick("H", &ours, &last_of_first));
-    format!("summary: {}", parts.join("; "))
 }
 
 /// The last minute of a curve against the first, or sixth of one of less than six minutes.
@@ -321,35 +237,10 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_the_best_of_each() {
-        let said = summary(&[
-            rate("A 16x1", "raw", 100),
-            rate("A 16x1", "outbox", 90),
-            rate("A 16x1", "cf-modkit-db", 60),
-            rate("B 4", "raw", 900),
-            rate("B 4", "outbox", 200),
-            rate("B 4", "outbox (high throughput)", 400),
-            rate("B 4", "cf-modkit-db (low latency)", 50),
-            rate("B 4", "graphile_worker", 160),
-            rate("B 4 transactional", "outbox", 320),
-            rate("B 4 transactional", "cf-modkit-db (high throughput)", 80),
-            rate("E", "outbox", 300),
-            rate("E", "cf-modkit-db (high throughput)", 240),
-            rate("E", "cf-modkit-db (low latency)", 150),
-            rate("G backlog 10000", "outbox", 120),
-            rate("G backlog 5000000", "outbox", 100),
-        ]);
-        let expected = "summary: A 16 producers: of raw 0.90; x cf-modkit-db 1.50; \
-            B 4 leased: x best peer 2.50; B 4 transactional: x best peer 2.00; \
-            E: x cf-modkit-db 1.25; its low latency 2.00; G backlog 5 million: cost x 1.20";
-        assert_eq!(said, expected);
-    }
-
-    #[test]
     fn a_curve_is_its_last_minute_against_its_first() {
         let minutes = [vec![4; 60], vec![9; 480], vec![3; 60]].concat();
         let of = |curve: Vec<i32>| {
-            let row = row("H", "outbox", json!({ "curve": curve }));
+            let row = row(OLD_TRANSACTION, "outbox", json!({ "curve": curve }));
             last_of_first(&row["result"])
         };
         assert_eq!(of(minutes), Some(0.75));
