@@ -63,11 +63,6 @@ impl Outgoing {
         std::mem::take(&mut *self.ids.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// They could not be told.
-    pub(crate) fn put_back(&self, ids: &[i64]) {
-        self.add(ids.iter().copied());
-    }
-
     fn add(&self, marked: impl IntoIterator<Item = i64>) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         ids.extend(marked);

@@ -36,7 +36,8 @@ pub(super) fn spawn(shared: &Arc<Shared>, tasks: &TaskTracker) {
     }
 }
 
-/// Tells other processes what was enqueued in this one.
+/// Tells other processes what was enqueued in this one. What could not be told is not told again:
+/// the others find it with their next poll, and a part that always fails must not hold up the rest.
 async fn run_notifier(shared: Arc<Shared>, outgoing: Arc<Outgoing>) {
     let tuning = &shared.profile.reconciler;
     let mut failures = 0;
@@ -48,10 +49,9 @@ async fn run_notifier(shared: Arc<Shared>, outgoing: Arc<Outgoing>) {
         let ids: Vec<i64> = outgoing.take().into_iter().collect();
         for part in ids.chunks(QUEUES_AT_ONCE) {
             let sent = notify(&shared.db, part);
-            let sent = shared.pass("the notifier", tuning, &mut failures, sent);
-            if sent.await.is_none() {
-                outgoing.put_back(part);
-            }
+            shared
+                .pass("the notifier", tuning, &mut failures, sent)
+                .await;
         }
         shared.pause(COALESCE).await;
     }

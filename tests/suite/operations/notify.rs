@@ -2,9 +2,10 @@
 
 use super::*;
 use outbox::{Outbox, OutboxProfile};
-use outbox_tests::{Engine, eventually, run};
+use outbox_tests::{Engine, TestDb, eventually, run};
+use sea_orm::sqlx::postgres::PgListener;
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, Statement, TransactionTrait};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// A profile that finds nothing by itself.
@@ -64,11 +65,7 @@ fn a_process_that_only_produces_notifies_outside_its_transactions() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             // A listener of the test's own, to hear what is sent.
-            let pool = db.connection().get_postgres_connection_pool();
-            let mut listener = sea_orm::sqlx::postgres::PgListener::connect_with(pool)
-                .await
-                .unwrap();
-            listener.listen("outbox").await.unwrap();
+            let mut listener = listener(db).await;
             // Other tests of this process enqueue too: a queue of its own.
             let queue = Queue::of("produced", Partitions::of(1));
             let producer = Outbox::builder(db.connection().clone())
@@ -102,42 +99,102 @@ fn a_process_that_only_produces_notifies_outside_its_transactions() {
     });
 }
 
+/// Hears what is sent.
+async fn listener(db: &TestDb) -> PgListener {
+    let pool = db.connection().get_postgres_connection_pool();
+    let mut listener = PgListener::connect_with(pool).await.unwrap();
+    listener.listen("outbox").await.unwrap();
+    listener
+}
+
+/// Enqueues a message in each of 600 queues, of which other processes are told at once: the
+/// transaction has the only connection, and until it ends nothing is told. Returns their ids.
+async fn mark_many(producer: &sea_orm::DatabaseConnection) -> BTreeMap<i64, Queue> {
+    let tx = producer.begin().await.unwrap();
+    let mut marked = BTreeMap::new();
+    for n in 0..600 {
+        let queue = Queue::try_of(format!("many-{n}"), Partitions::of(1)).unwrap();
+        let message = NewMessage::new("order", 1, "x");
+        outbox::enqueue(&tx, &queue, message).await.unwrap();
+        marked.insert(queue.id(), queue);
+    }
+    tx.commit().await.unwrap();
+    marked
+}
+
+/// A producer's database with one connection.
+async fn only_connection(db: &TestDb) -> sea_orm::DatabaseConnection {
+    let mut options = ConnectOptions::new(db.url());
+    options.max_connections(1).sqlx_logging(false);
+    Database::connect(options).await.unwrap()
+}
+
+/// Waits until each of the queues was told of. Others in this test process are told of, too.
+async fn all_are_told(listener: &mut PgListener, mut told: BTreeSet<i64>) {
+    while !told.is_empty() {
+        let heard = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await;
+        let Ok(heard) = heard else {
+            panic!("nobody was told of {} queues", told.len());
+        };
+        for id in heard.unwrap().payload().split(',') {
+            told.remove(&id.parse().unwrap());
+        }
+    }
+}
+
 #[test]
 fn notifications_of_many_queues_at_once_are_sent_in_parts() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
-            let pool = db.connection().get_postgres_connection_pool();
-            let mut listener = sea_orm::sqlx::postgres::PgListener::connect_with(pool)
+            let mut listener = listener(db).await;
+            let only = only_connection(db).await;
+            let producer = Outbox::builder(only.clone()).notify().start().await;
+            let marked = mark_many(&only).await;
+            all_are_told(&mut listener, marked.into_keys().collect()).await;
+            producer.unwrap().stop().await;
+        })
+    });
+}
+
+/// A function of the test's own stands before the server's, and refuses one queue for ever.
+#[test]
+fn a_part_that_cannot_be_told_holds_up_no_other() {
+    run(Engine::Postgres, true, |db| {
+        Box::pin(async move {
+            let mut listener = listener(db).await;
+            let refused = Queue::try_of("many-0".to_owned(), Partitions::of(1)).unwrap();
+            db.execute(&format!(
+                "CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$ \
+                 BEGIN \
+                     IF $2 LIKE '%{}%' THEN RAISE 'refused'; END IF; \
+                     PERFORM pg_catalog.pg_notify($1, $2); \
+                 END $$",
+                refused.id()
+            ))
+            .await;
+            db.execute(
+                "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', \
+                 current_database()); END $$",
+            )
+            .await;
+            let only = only_connection(db).await;
+            let producer = Outbox::builder(only.clone()).notify().start().await;
+            let marked = mark_many(&only).await;
+            // The parts are in the order of ids, two of 300 each.
+            let ids: Vec<i64> = marked.keys().copied().collect();
+            let (good, bad) = match ids[..300].contains(&refused.id()) {
+                true => (&ids[300..], &ids[..300]),
+                false => (&ids[..300], &ids[300..]),
+            };
+            all_are_told(&mut listener, good.iter().copied().collect()).await;
+            // A queue that was refused for its neighbour's sake is told of when it is marked again.
+            let innocent = bad.iter().find(|id| **id != refused.id()).unwrap();
+            let message = NewMessage::new("order", 1, "x");
+            outbox::enqueue(&only, &marked[innocent], message)
                 .await
                 .unwrap();
-            listener.listen("outbox").await.unwrap();
-            // The transaction has the only connection: until it ends nothing is told.
-            let mut options = ConnectOptions::new(db.url());
-            options.max_connections(1).sqlx_logging(false);
-            let only = Database::connect(options).await.unwrap();
-            let producer = Outbox::builder(only.clone()).notify().start().await;
-            let producer = producer.unwrap();
-            let tx = only.begin().await.unwrap();
-            let mut told = BTreeSet::new();
-            for n in 0..600 {
-                let queue = Queue::try_of(format!("many-{n}"), Partitions::of(1)).unwrap();
-                let message = NewMessage::new("order", 1, "x");
-                outbox::enqueue(&tx, &queue, message).await.unwrap();
-                told.insert(queue.id());
-            }
-            tx.commit().await.unwrap();
-            // Others in this test process are told of, too.
-            while !told.is_empty() {
-                let heard = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await;
-                let Ok(heard) = heard else {
-                    panic!("nobody was told of {} queues", told.len());
-                };
-                let heard = heard.unwrap();
-                for id in heard.payload().split(',') {
-                    told.remove(&id.parse().unwrap());
-                }
-            }
-            producer.stop().await;
+            all_are_told(&mut listener, BTreeSet::from([*innocent])).await;
+            producer.unwrap().stop().await;
         })
     });
 }
