@@ -15,7 +15,8 @@ pub struct WorkerTuning {
     pub batch_size: u32,
     /// How many bytes of payloads a processor takes at once: a batch ends with the message
     /// that reaches it, so it always has one. 8 MiB by default. A process holds about so
-    /// much for each partition that it works on, and twice that with `concurrency`.
+    /// much for each partition that it works on, and twice that with `concurrency` or in
+    /// transactional mode.
     pub batch_bytes: usize,
     /// The shortest pause between two passes while there is work.
     pub min_interval: Duration,

@@ -62,6 +62,8 @@ pub(crate) struct Words {
     pub(crate) skip_locked: &'static str,
     /// `@` stands for the argument.
     pub(crate) or_ignore: &'static str,
+    /// `@` stands for the argument.
+    pub(crate) or_update: &'static str,
     /// That queue `q` has committed rows of its partitions without a number.
     pub(crate) unsequenced: &'static str,
     /// That it has some where the sequencer no longer looks.

@@ -14,6 +14,7 @@ pub(super) const WORDS: Words = Words {
     for_update: "FOR UPDATE",
     skip_locked: "FOR UPDATE SKIP LOCKED",
     or_ignore: "ON DUPLICATE KEY UPDATE @ = @",
+    or_update: "ON DUPLICATE KEY UPDATE",
     unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
         AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
     // There is no mark.

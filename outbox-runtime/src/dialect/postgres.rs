@@ -15,6 +15,7 @@ pub(super) const WORDS: Words = Words {
     for_update: "FOR NO KEY UPDATE",
     skip_locked: "FOR NO KEY UPDATE SKIP LOCKED",
     or_ignore: "ON CONFLICT DO NOTHING",
+    or_update: "ON CONFLICT (@) DO UPDATE SET",
     // From the mark on, and by the index: see SEQUENCE.
     unsequenced: "(SELECT i.id FROM outbox_incoming i \
         WHERE (i.queue_id, i.id) > (q.id, q.low_id) \

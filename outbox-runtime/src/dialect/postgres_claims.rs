@@ -173,6 +173,7 @@ pub(crate) async fn claim<C: ConnectionTrait>(
         outermost: first.try_get_by_index::<Option<bool>>(14)?.unwrap_or(true),
         cut: false,
         place: None,
+        uncharged: false,
         rows: Vec::with_capacity(rows.len()),
     };
     for row in &rows {

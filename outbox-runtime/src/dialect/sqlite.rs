@@ -15,6 +15,7 @@ pub(super) const WORDS: Words = Words {
     for_update: "",
     skip_locked: "",
     or_ignore: "ON CONFLICT DO NOTHING",
+    or_update: "ON CONFLICT (@) DO UPDATE SET",
     unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
         AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
     // There is no mark.

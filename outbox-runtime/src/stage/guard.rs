@@ -86,7 +86,8 @@ impl LeaseClock {
         self.claimed_at + self.lease.duration
     }
 
-    /// Whether so much of the lease is gone that another message should have a new one.
+    /// Whether so much of the lease is gone that another message should have a new one, and
+    /// that one which has not begun should not.
     pub(crate) fn is_half_over(&self) -> bool {
         self.claimed_at.elapsed() > (self.lease.duration - self.lease.headroom) / 2
     }

@@ -3,10 +3,9 @@
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
 use super::opening::{Opened, open};
-use super::settlement::{bury_exhausted, exhausted, settle_failure, settle_stopped};
-use super::transaction::release;
+use super::settlement::{bury_exhausted, exhausted, give_back, settle_failure};
 use super::wakes::Wakes;
-use super::{leased, transactional};
+use super::{leased, transaction, transactional};
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::store::claims::QuickClaim;
 use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
@@ -40,7 +39,7 @@ pub(crate) struct PartitionState {
     /// Whether the next message must be alone among those suspected of killing
     /// the process.
     suspected: bool,
-    /// Transactions in a row whose commit lost a race.
+    /// Transactions in a row whose commit lost a race, of messages that are still there.
     pub(super) lost_races: u32,
 }
 
@@ -224,6 +223,7 @@ pub(crate) async fn turn(
         state.suspected = false;
         if claimed.rows.is_empty() {
             return Ok(match claimed.due_in {
+                _ if claimed.uncharged => Next::Again,
                 Some(due_in) if due_in > 0 => {
                     Next::Later(Duration::from_micros(due_in.unsigned_abs()))
                 }
@@ -247,16 +247,16 @@ pub(crate) async fn turn(
         let worked = match opened {
             Opened::Ours(claim) if exhausted(consumer, &claim) => {
                 release_any(tx).await;
+                state.lost_races = 0;
                 bury_exhausted(consumer, &claim).await?
             }
             Opened::Foreign { claim, elsewhere } => {
-                release_any(tx).await;
-                leave_or_fail(consumer, &claim, elsewhere).await?
+                leave_or_fail(consumer, &claim, elsewhere, tx).await?
             }
-            // The database answered so late that the handler would be cancelled at once.
-            Opened::Ours(claim) if clock.is_late() => {
-                release_any(tx).await;
-                give_back_late(consumer, &claim).await?
+            // The database answered so late that a handler might be dropped, and charged, for
+            // want of time.
+            Opened::Ours(claim) if clock.is_half_over() => {
+                give_back_late(consumer, &claim, tx).await?
             }
             Opened::Ours(claim) if consumer.is_transactional() => {
                 transactional::work(consumer, state, claim, tx, last).await?
@@ -273,22 +273,26 @@ pub(crate) async fn turn(
     Ok(Next::Again)
 }
 
-/// Gives back a claim that was answered when its lease was nearly over. Nobody is charged.
-async fn give_back_late(consumer: &Consumer, claim: &Claim) -> Result<Worked, DbErr> {
+/// Gives back a claim that was answered when half of its time was over. Nobody is charged.
+async fn give_back_late(
+    consumer: &Consumer,
+    claim: &Claim,
+    tx: Option<DatabaseTransaction>,
+) -> Result<Worked, DbErr> {
     tracing::warn!(
         queue = &*consumer.queue,
         partition = claim.partition,
         consumer = consumer.name,
         lease = ?consumer.lease.duration,
-        "the database took most of a lease to answer the claim; it is given back"
+        "the database took half of a lease to answer the claim; it is given back"
     );
-    settle_stopped(consumer, claim, 0, Vec::new()).await
+    give_back(consumer, claim, tx).await
 }
 
 /// Gives back the connection of handlers that are not going to run.
 async fn release_any(tx: Option<DatabaseTransaction>) {
     if let Some(tx) = tx {
-        release(tx).await;
+        transaction::release(tx).await;
     }
 }
 
@@ -306,6 +310,7 @@ async fn leave_or_fail(
     consumer: &Consumer,
     claim: &Claim,
     elsewhere: bool,
+    tx: Option<DatabaseTransaction>,
 ) -> Result<Worked, DbErr> {
     let event_type = claim.messages[0].event_type();
     if elsewhere {
@@ -316,10 +321,11 @@ async fn leave_or_fail(
             event = event_type,
             "left to another process, which has a handler for it"
         );
-        settle_stopped(consumer, claim, 0, Vec::new()).await?;
+        give_back(consumer, claim, tx).await?;
         let pause = FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64());
         return Ok(Worked::Settled(Next::Later(pause)));
     }
+    release_any(tx).await;
     let reason = format!(
         "consumer `{}` has no handler for event type `{event_type}`",
         consumer.name
@@ -347,10 +353,11 @@ async fn claim(
         ack: state.unsaved.take(),
         place: state.place.as_ref(),
         refuse,
+        may_charge: true,
         asynchronous: consumer.asynchronous,
     };
     if consumer.is_transactional() {
-        return transactional::claim(consumer, &request).await;
+        return transaction::claim(consumer, request).await;
     }
     let found = |claimed, clock| Found {
         claimed,

@@ -7,10 +7,10 @@ use crate::dead_letters::DeadLetterNotice;
 use crate::dialect::{ErrorClass, classify};
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::store::cursor::Ack;
-use crate::store::settlement::{self, Burial, Failure, Settlement};
+use crate::store::settlement::{self, Burial, Failure, Found, Settlement};
 use crate::text::bounded_reason;
 use crate::tuning::LONGEST_DELAY;
-use sea_orm::DbErr;
+use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
 /// Whether the one message was tried often enough although nothing came back.
@@ -165,8 +165,25 @@ pub(crate) async fn settle_stopped(
             burial(message, claim.charged.unwrap_or(1), &reason)
         })
         .collect();
-    // The charge made at the claim is taken back.
-    let uncharged = match (claim.charged, claim.messages.get(done)) {
+    settle(consumer, claim, done, uncharged(claim, done), burials).await?;
+    Ok(Worked::Settled(Next::Again))
+}
+
+/// Gives a claim back of which nothing ran, on the connection in hand if there is one: while
+/// the pool has none left, the charge would stay for a message that did nothing.
+pub(super) async fn give_back(
+    consumer: &Consumer,
+    claim: &Claim,
+    tx: Option<DatabaseTransaction>,
+) -> Result<Worked, DbErr> {
+    let uncharged = uncharged(claim, 0);
+    settle_at(consumer, claim, claim.ack(0), uncharged, Vec::new(), tx).await?;
+    Ok(Worked::Settled(Next::Again))
+}
+
+/// Takes back the charge made at the claim, if there was one.
+fn uncharged(claim: &Claim, done: usize) -> Option<Failure> {
+    match (claim.charged, claim.messages.get(done)) {
         (Some(attempts), Some(message)) => Some(Failure {
             seq: message.sequence(),
             attempts: attempts - 1,
@@ -175,9 +192,7 @@ pub(crate) async fn settle_stopped(
             reason: None,
         }),
         _ => None,
-    };
-    settle(consumer, claim, done, uncharged, burials).await?;
-    Ok(Worked::Settled(Next::Again))
+    }
 }
 
 /// Gives a claim back that the database did not let us finish. A charge made at the
@@ -194,7 +209,7 @@ pub(super) async fn settle_aborted(
     if classify(error) == ErrorClass::Connection {
         ack.claimed = ack.claimed.max(claim.last_seq);
     }
-    settle_at(consumer, claim, ack, None, Vec::new()).await
+    settle_at(consumer, claim, ack, None, Vec::new(), None).await
 }
 
 async fn settle(
@@ -204,7 +219,7 @@ async fn settle(
     failure: Option<Failure>,
     burials: Vec<Burial>,
 ) -> Result<(), DbErr> {
-    settle_at(consumer, claim, claim.ack(done), failure, burials).await
+    settle_at(consumer, claim, claim.ack(done), failure, burials, None).await
 }
 
 async fn settle_at(
@@ -213,6 +228,7 @@ async fn settle_at(
     ack: Ack,
     failure: Option<Failure>,
     burials: Vec<Burial>,
+    tx: Option<DatabaseTransaction>,
 ) -> Result<(), DbErr> {
     let outcome = Settlement {
         queue: &consumer.queue,
@@ -229,39 +245,57 @@ async fn settle_at(
         forget_attempts: true,
         keep: None,
     };
-    write(consumer, &claim.messages, claim.clock, &outcome).await?;
+    write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
     Ok(())
 }
 
 /// Keeps trying while the lease may still be ours: what is not written down is
-/// done again. False if the lease was lost.
+/// done again. The first try is made in `tx`, if there is one. False if the lease was lost.
 pub(super) async fn write(
     consumer: &Consumer,
     messages: &[OutboxMessage],
     clock: LeaseClock,
     outcome: &Settlement<'_>,
+    mut tx: Option<DatabaseTransaction>,
 ) -> Result<bool, DbErr> {
     let mut pause = Duration::from_millis(5);
     let (mut refused, mut unanswered) = (0, false);
     loop {
-        let permit = consumer.statements.acquire().await;
-        let mut settled = settlement::settle(&consumer.db, outcome).await;
-        if unanswered && matches!(settled, Ok(None)) {
+        let settled = match tx.take() {
+            // Without a permit: those who have one may be waiting for this connection.
+            Some(tx) => settlement::settle_in(tx, outcome).await,
+            None => {
+                let _permit = consumer.statements.acquire().await;
+                settlement::settle(&consumer.db, outcome).await
+            }
+        };
+        let settled = match settled {
             // An answer was lost, and maybe with it the news that all is written.
-            settled = settlement::find_settled(&consumer.db, outcome).await;
-        }
-        drop(permit);
+            Ok(None) if unanswered => {
+                let _permit = consumer.statements.acquire().await;
+                settlement::find_settled(&consumer.db, outcome).await
+            }
+            settled => settled.map(|letters| letters.map_or(Found::Unknown, Found::Settled)),
+        };
         match settled {
-            Ok(Some(letters)) => {
+            Ok(Found::Settled(letters)) => {
                 announce(consumer, messages, &outcome.burials, &letters);
                 return Ok(true);
             }
-            Ok(None) => {
+            Ok(Found::Overtaken(letters)) => {
+                announce(consumer, messages, &outcome.burials, &letters);
+                return Ok(outcome.keep.is_none());
+            }
+            Ok(Found::Unknown) => {
+                let written = match unanswered {
+                    false => "nothing was written",
+                    true => "the answer was lost too, so it may be written or not",
+                };
                 tracing::warn!(
                     queue = &*consumer.queue,
                     partition = outcome.partition_id & 0x3f,
                     consumer = consumer.name,
-                    "lost the lease; nothing was written"
+                    "lost the lease; {written}"
                 );
                 return Ok(false);
             }

@@ -1,7 +1,8 @@
 //! The connection on which a transactional consumer works on a partition.
 //!
 //! On PostgreSQL and MySQL a turn takes it before it claims anything, and keeps it from one
-//! batch to the next. If a claim came first and the pool then had no connection, the claimed messages would be
+//! batch to the next; on SQLite, before it claims a message that is charged by that. If such a
+//! claim came first and the pool then had no connection, messages would be
 //! charged for handlers that never ran. The claim itself runs on this connection, so that a
 //! turn never holds one connection while it waits for another.
 //!
@@ -9,7 +10,10 @@
 //! begin the next in one go, so that its count stays right.
 
 use super::consumer::Consumer;
+use super::guard::LeaseClock;
+use super::processor::Found;
 use crate::dialect::{Dialect, handler_transaction_options};
+use crate::store::cursor::{self, ClaimRequest};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use std::time::Duration;
 
@@ -35,25 +39,73 @@ const ABORT_SQLITE: &str = "\
     SAVEPOINT _sqlx_savepoint_13; SAVEPOINT _sqlx_savepoint_14; \
     SAVEPOINT _sqlx_savepoint_15; SAVEPOINT _sqlx_savepoint_16";
 
+/// Takes a connection, claims on it, and keeps it for the handlers. On SQLite only if the
+/// claim charges a message: there the connection is the only writer from the claim on, and the
+/// others wait in pauses of up to 100 ms (measured: half the throughput).
+pub(super) async fn claim(
+    consumer: &Consumer,
+    mut request: ClaimRequest<'_>,
+) -> Result<Found, DbErr> {
+    let sqlite = is_sqlite(consumer);
+    if sqlite {
+        request.may_charge = false;
+        let clock = LeaseClock::start(consumer.lease);
+        let claimed = cursor::claim(&consumer.db, &request).await?;
+        if !claimed.uncharged {
+            let tx = None;
+            return Ok(Found { claimed, clock, tx });
+        }
+        request.may_charge = true;
+    }
+    let tx = begin(consumer).await?;
+    let clock = LeaseClock::start(consumer.lease);
+    let claimed = cursor::claim(&tx, &request).await?;
+    let tx = if claimed.rows.is_empty() {
+        release(tx).await;
+        None
+    } else {
+        match commit_and_begin(tx).await {
+            Ok(tx) => Some(tx),
+            // It is claimed, and somebody else was the writer for long: begin anew.
+            Err(_) if sqlite => None,
+            Err(error) => return Err(error),
+        }
+    };
+    Ok(Found { claimed, clock, tx })
+}
+
+pub(super) fn is_sqlite(consumer: &Consumer) -> bool {
+    Dialect::of(&consumer.db).is_ok_and(|dialect| dialect == Dialect::Sqlite)
+}
+
 /// Takes a connection and begins a transaction of handlers.
 pub(super) async fn begin(consumer: &Consumer) -> Result<DatabaseTransaction, DbErr> {
     let options = handler_transaction_options(Dialect::of(&consumer.db)?);
     consumer.db.begin_with_options(options).await
 }
 
-/// Commits, and begins the next transaction of handlers on the same connection. Not for
-/// SQLite.
+/// Commits, and begins the next transaction of handlers on the same connection.
 pub(super) async fn commit_and_begin(
     tx: DatabaseTransaction,
 ) -> Result<DatabaseTransaction, DbErr> {
     let commit_and_begin = match tx.get_database_backend() {
         // In MySQL a handler cannot change what is handed on.
         DbBackend::MySql => "COMMIT AND CHAIN",
+        DbBackend::Sqlite => "COMMIT; BEGIN IMMEDIATE",
         // AND CHAIN would hand on an isolation that a handler has set.
         _ => "COMMIT; BEGIN",
     };
-    tx.execute_unprepared(commit_and_begin).await?;
-    Ok(tx)
+    match tx.execute_unprepared(commit_and_begin).await {
+        Ok(_) => Ok(tx),
+        Err(error) => {
+            if tx.get_database_backend() == DbBackend::Sqlite {
+                // sqlx would fail to roll back what has not begun, and count it for ever.
+                let _ = tx.execute_unprepared("BEGIN").await;
+                release(tx).await;
+            }
+            Err(error)
+        }
+    }
 }
 
 /// Whether a handler left a nested transaction open. Only for engines whose transaction

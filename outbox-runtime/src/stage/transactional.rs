@@ -20,7 +20,7 @@ use super::consumer::Consumer;
 use super::guard::{self, Ended, LeaseClock, Running};
 use super::processor::{Claim, Found, Next, PartitionState, Worked};
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
-use super::transaction::{abort, begin, commit_and_begin, has_nested, release, roll_back};
+use super::transaction::{abort, begin, commit_and_begin, has_nested, is_sqlite, roll_back};
 use crate::dialect::{Dialect, ErrorClass, classify};
 use crate::handler::{HandlerResult, Progress};
 use crate::store::cursor::{self, ClaimRequest, Place};
@@ -32,35 +32,6 @@ const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
 
 /// After so many commits in a row that lost a race, the message is charged: it may never win.
 const LOST_RACES: u32 = 5;
-
-/// Takes a connection, claims on it, and keeps it for the handlers. Not on SQLite: there the
-/// connection would be the only writer from the claim on, and the others wait in pauses of up
-/// to 100 ms (measured: half the throughput).
-pub(super) async fn claim(consumer: &Consumer, request: &ClaimRequest<'_>) -> Result<Found, DbErr> {
-    if is_sqlite(consumer) {
-        let clock = LeaseClock::start(consumer.lease);
-        let claimed = cursor::claim(&consumer.db, request).await?;
-        return Ok(Found {
-            claimed,
-            clock,
-            tx: None,
-        });
-    }
-    let tx = begin(consumer).await?;
-    let clock = LeaseClock::start(consumer.lease);
-    let claimed = cursor::claim(&tx, request).await?;
-    let tx = if claimed.rows.is_empty() {
-        release(tx).await;
-        None
-    } else {
-        Some(commit_and_begin(tx).await?)
-    };
-    Ok(Found { claimed, clock, tx })
-}
-
-fn is_sqlite(consumer: &Consumer) -> bool {
-    Dialect::of(&consumer.db).is_ok_and(|dialect| dialect == Dialect::Sqlite)
-}
 
 pub(crate) async fn work(
     consumer: &Consumer,
@@ -101,7 +72,7 @@ pub(crate) async fn work(
         };
         let ran = match run(consumer, &claim, tx, chunk.clone(), chain).await {
             Ok(Ran::Raced(error)) if state.lost_races >= LOST_RACES => {
-                charge_for_races(consumer, &claim, &error)
+                charge_for_races(consumer, &claim, &error, chunk.len() == 1)
             }
             Ok(ran) => ran,
             Err(error) => {
@@ -113,6 +84,10 @@ pub(crate) async fn work(
             Ran::Chained(found) => {
                 state.lost_races = 0;
                 state.succeeded(consumer.tuning.batch_size);
+                if found.claimed.cut {
+                    // What is read and not kept is read again.
+                    state.shrink_to(found.claimed.rows.len());
+                }
                 if paced && !last {
                     state.place = found.claimed.place;
                     return Ok(Worked::Settled(Next::Again));
@@ -140,7 +115,12 @@ pub(crate) async fn work(
             }
             Ran::Failed { result, .. } => {
                 state.failed_after(done, consumer.tuning.degradation_threshold);
-                return settle_failure(consumer, &claim, done, Vec::new(), result).await;
+                let settled = settle_failure(consumer, &claim, done, Vec::new(), result).await?;
+                if matches!(settled, Worked::Settled(Next::Again)) {
+                    // It is buried; its races are none of the next message's.
+                    state.lost_races = 0;
+                }
+                return Ok(settled);
             }
             Ran::Unsure => {
                 size = 1;
@@ -165,17 +145,21 @@ pub(crate) async fn work(
     }
 }
 
-/// A transaction that could not be committed once more.
-fn charge_for_races(consumer: &Consumer, claim: &Claim, error: &DbErr) -> Ran {
-    tracing::warn!(
-        queue = &*consumer.queue,
-        partition = claim.partition,
-        consumer = consumer.name,
-        %error,
-        "a handler's transaction lost a race {LOST_RACES} times in a row at its commit; \
-         from now on that counts as a failed attempt"
-    );
-    let reason = format!("its transaction could not be committed {LOST_RACES} times: {error}");
+/// A transaction that could not be committed once more. A message is charged for that if it is
+/// alone; several are split.
+fn charge_for_races(consumer: &Consumer, claim: &Claim, error: &DbErr, alone: bool) -> Ran {
+    if alone {
+        tracing::warn!(
+            queue = &*consumer.queue,
+            partition = claim.partition,
+            consumer = consumer.name,
+            %error,
+            "a handler's transaction lost a race more than {LOST_RACES} times in a row at its \
+             commit; from now on that counts as a failed attempt"
+        );
+    }
+    let reason =
+        format!("its transaction could not be committed more than {LOST_RACES} times: {error}");
     Ran::Failed {
         after: 0,
         result: HandlerResult::retry(reason),
@@ -361,6 +345,7 @@ async fn commit_and_claim(
         ack: Some(claim.ack(claim.messages.len())),
         place,
         refuse: consumer.refuse(),
+        may_charge: !is_sqlite(consumer),
         // Never for a commit that carries a user's writes.
         asynchronous: false,
     };

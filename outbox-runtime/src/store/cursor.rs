@@ -43,6 +43,9 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) place: Option<&'a Place>,
     /// Suspects of a process's death to leave alone.
     pub(crate) refuse: Refuse,
+    /// Whether a message is claimed that is charged by that; else it is left, as
+    /// [`Claimed::uncharged`] says. PostgreSQL does not ask.
+    pub(crate) may_charge: bool,
     /// Whether the commit may be asynchronous: never with a user's writes.
     pub(crate) asynchronous: bool,
 }
@@ -100,6 +103,8 @@ pub(crate) struct Claimed {
     pub(crate) cut: bool,
     /// Where the cursor is now, for the next claim.
     pub(crate) place: Option<Place>,
+    /// Whether there is a message that was left because it would have been charged.
+    pub(crate) uncharged: bool,
     /// The messages; none if there is nothing to do.
     pub(crate) rows: Vec<RawRow>,
 }
@@ -116,6 +121,7 @@ impl Claimed {
             outermost: true,
             cut: false,
             place: None,
+            uncharged: false,
             rows: Vec::new(),
         }
     }
@@ -263,6 +269,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
         outermost: true,
         cut: false,
         place: None,
+        uncharged: false,
         rows: Vec::new(),
     };
     let failed_before = failed(first)?;
@@ -273,7 +280,11 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
             Refuse::ChargedSuspect => failed_before,
             Refuse::Suspect => true,
         };
-    if request.limit > 0 && !refused && due_in.is_none_or(|due_in| due_in <= 0) {
+    let charges = one && before != Some(0);
+    let wanted = request.limit > 0 && !refused && due_in.is_none_or(|due_in| due_in <= 0);
+    if wanted && charges && !request.may_charge {
+        found.uncharged = first.try_get_by_index::<Option<i64>>(8)?.is_some();
+    } else if wanted {
         for row in rows.iter().take(if one { 1 } else { rows.len() }) {
             if !found.rows.is_empty() && failed(row)? {
                 break;
@@ -324,7 +335,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
     if held && request.ack.as_ref().is_some_and(|ack| ack.forget_attempts) {
         forget_attempts(conn, request.partition_id, request.consumer, processed).await?;
     }
-    if let (true, Some(seq)) = (one && before != Some(0), last) {
+    if let (true, Some(seq)) = (charges, last) {
         let attempts = before.unwrap_or(0).saturating_add(1);
         let failure = Failure {
             seq,

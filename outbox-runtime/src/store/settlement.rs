@@ -5,7 +5,7 @@ use super::cursor::micros;
 use super::registration::begin;
 use super::sql::{execute, insert, query};
 use super::window::mark_done;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::time::Duration;
 
 /// A failed attempt.
@@ -69,7 +69,15 @@ pub(crate) async fn settle(
     if s.is_progress_only() {
         return Ok(move_cursor(db, s).await?.then(Vec::new));
     }
-    let tx = begin(db).await?;
+    settle_in(begin(db).await?, s).await
+}
+
+/// The same in a transaction that has begun, on a connection in hand; it is committed.
+pub(crate) async fn settle_in(
+    tx: DatabaseTransaction,
+    settlement: &Settlement<'_>,
+) -> Result<Option<Vec<Option<i64>>>, DbErr> {
+    let s = settlement;
     if !move_cursor(&tx, s).await? {
         return Ok(None);
     }
@@ -131,17 +139,29 @@ async fn move_cursor<C: ConnectionTrait>(conn: &C, s: &Settlement<'_>) -> Result
     Ok(execute(conn, &update, values).await? > 0)
 }
 
-/// The ids of the dead letters if this settlement is in the database already, as it is when
-/// only the answer to its commit was lost; `None` if it is not.
+/// What became of a settlement whose answer was lost.
+pub(crate) enum Found {
+    /// It is written, and the cursor is as it left it. With the ids of the dead letters.
+    Settled(Vec<Option<i64>>),
+    /// Its dead letters are written, and somebody has moved the cursor since.
+    Overtaken(Vec<Option<i64>>),
+    /// Nothing says that it is written, or that it is not.
+    Unknown,
+}
+
+/// Looks for a settlement that the cursor refuses after an answer was lost: maybe that was the
+/// answer to its commit.
 ///
 /// A settlement raises the epoch by one. Where the lease was kept, the next epoch under our
 /// name is proof: who holds a lease writes one settlement after the other. Where it was
 /// given back, the next epoch may also be somebody else's claim, acknowledged since: then
 /// the cursor is where we would have left it by chance at most, and no letter is there.
+/// Behind somebody else's claim the letters are what is left as proof. If ours was lost and
+/// that process has buried the same messages, they are announced twice.
 pub(crate) async fn find_settled(
     db: &DatabaseConnection,
     s: &Settlement<'_>,
-) -> Result<Option<Vec<Option<i64>>>, DbErr> {
+) -> Result<Found, DbErr> {
     let mut values = vec![
         s.partition_id.into(),
         s.consumer.into(),
@@ -161,15 +181,19 @@ pub(crate) async fn find_settled(
         "SELECT lease_epoch FROM outbox_cursor \
          WHERE partition_id = ? AND consumer = ? AND lease_epoch = ? AND {ours}"
     );
-    if query(db, &cursor, values).await?.is_empty() {
-        return Ok(None);
-    }
+    let as_left = !query(db, &cursor, values).await?.is_empty();
     let mut letters = Vec::with_capacity(s.burials.len());
     for burial in &s.burials {
         letters.push(find_letter(db, s, burial).await?);
     }
-    let proven = s.keep.is_some() || letters.iter().all(Option::is_some);
-    Ok(proven.then_some(letters))
+    let all = letters.iter().all(Option::is_some);
+    Ok(if as_left && (s.keep.is_some() || all) {
+        Found::Settled(letters)
+    } else if all && !letters.is_empty() {
+        Found::Overtaken(letters)
+    } else {
+        Found::Unknown
+    })
 }
 
 /// The dead letter of a burial. It is one of the newest.
@@ -252,8 +276,11 @@ pub(super) async fn forget_attempts<C: ConnectionTrait>(
     Ok(())
 }
 
-/// Insert or update, said in a way every engine understands: only who holds the
-/// lease writes these rows, so nobody is in between.
+/// Writes the record of a failed attempt. There is one already if the attempt was charged when
+/// the message was claimed, or if it failed before.
+///
+/// It is one statement: an UPDATE that finds no record would lock the gap on MySQL, and an INSERT
+/// cannot tell there whether it met a record, because sqlx counts a row that stayed as it was.
 pub(super) async fn record_failure<C: ConnectionTrait>(
     conn: &C,
     partition_id: i64,
@@ -267,56 +294,34 @@ pub(super) async fn record_failure<C: ConnectionTrait>(
         execute(conn, delete, only).await?;
         return Ok(());
     }
-    // A first failure has no record: an UPDATE that finds none would lock its gap on MySQL.
-    if failure.attempts == 1 && insert_failure(conn, partition_id, consumer, failure).await? {
-        return Ok(());
-    }
-    let reason = failure.reason.clone();
     // Without a charge there should be no record; if there is one, it goes on.
-    let attempts = if failure.charged { "?" } else { "attempts + ?" };
-    let update = format!(
-        "UPDATE outbox_attempt SET attempts = {attempts}, not_before = {{now+?}}, \
-            last_error = COALESCE(?, last_error) \
-         WHERE partition_id = ? AND consumer = ? AND seq = ?"
+    let attempts = if failure.charged {
+        "?"
+    } else {
+        "outbox_attempt.attempts + ?"
+    };
+    let upsert = format!(
+        "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before, last_error) \
+         VALUES (?, ?, ?, ?, {{now+?}}, ?) {{or_update(partition_id, consumer, seq)}} \
+            attempts = {attempts}, not_before = {{now+?}}, \
+            last_error = COALESCE(?, outbox_attempt.last_error)"
     );
-    let changed = execute(
+    let (attempts, delay) = (failure.attempts, micros(failure.delay));
+    execute(
         conn,
-        &update,
+        &upsert,
         [
-            failure.attempts.into(),
-            micros(failure.delay).into(),
-            reason.clone().into(),
             partition_id.into(),
             consumer.into(),
             failure.seq.into(),
+            attempts.into(),
+            delay.into(),
+            failure.reason.clone().into(),
+            attempts.into(),
+            delay.into(),
+            failure.reason.clone().into(),
         ],
     )
     .await?;
-    if changed == 0 {
-        insert_failure(conn, partition_id, consumer, failure).await?;
-    }
     Ok(())
-}
-
-/// Inserts a record of attempts; false if there is one.
-async fn insert_failure<C: ConnectionTrait>(
-    conn: &C,
-    partition_id: i64,
-    consumer: &str,
-    failure: &Failure,
-) -> Result<bool, DbErr> {
-    let inserted = execute(
-        conn,
-        "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before, last_error) \
-         VALUES (?, ?, ?, ?, {now+?}, ?) {or_ignore(seq)}",
-        [
-            partition_id.into(),
-            consumer.into(),
-            failure.seq.into(),
-            failure.attempts.into(),
-            micros(failure.delay).into(),
-            failure.reason.clone().into(),
-        ],
-    );
-    Ok(inserted.await? > 0)
 }

@@ -4,7 +4,8 @@
 //! `{now+?}` that many microseconds later, `{us(x)}` a time as microseconds since
 //! 1970, `{now_us}` the clock as such, `{earlier(x)}` a time less the microseconds of the next
 //! value, `{key}` and `{partition}` those columns, `{or_ignore(x)}` at the end of an
-//! INSERT that may meet an existing row (`x` is any column of it), `{for_update}`
+//! INSERT that may meet an existing row (`x` is any column of it), `{or_update(x)}` before
+//! what is set in such a row instead (`x` is its primary key), `{for_update}`
 //! and `{skip_locked}` at the end of a SELECT, `{unsequenced}` and `{below_mark}` for
 //! what is to be known of a queue `q`.
 
@@ -13,7 +14,8 @@ use futures_util::TryStreamExt;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement, StreamTrait, Value};
 use std::pin::pin;
 
-/// Runs a statement; returns the number of rows it changed.
+/// Runs a statement; returns the number of rows it changed. On MySQL a row counts that it found
+/// and left as it was: after `{or_ignore(x)}` the number says nothing.
 pub(crate) async fn execute<C, V>(conn: &C, text: &str, values: V) -> Result<u64, DbErr>
 where
     C: ConnectionTrait,
@@ -141,6 +143,10 @@ fn render(dialect: Dialect, text: &str) -> String {
                 Some(("or_ignore", column)) => {
                     let column = column.trim_end_matches(')');
                     sql.push_str(&words.or_ignore.replace('@', column));
+                }
+                Some(("or_update", key)) => {
+                    let key = key.trim_end_matches(')');
+                    sql.push_str(&words.or_update.replace('@', key));
                 }
                 _ => sql.push_str(word),
             },

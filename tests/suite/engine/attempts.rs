@@ -1,9 +1,10 @@
 //! Attempts are counted per message, up to a limit, and a retry waits its time out.
 
 use super::failures::one_of_each;
+use super::gated::{Gated, Manners};
 use super::scripted::{Act, Kind, Scripted, create_ledger, ledger};
 use super::*;
-use outbox_runtime::Outbox;
+use outbox_runtime::{Outbox, OutboxBuilder, QueueBuilder};
 use outbox_tests::on_every_engine;
 
 /// The attempts a handler was told of with a message, without repetitions: a
@@ -14,7 +15,97 @@ fn counted(handler: &Scripted, text: &str) -> Vec<u32> {
     counts
 }
 
+/// Stops a consumer in its second attempt of a message, and lets it go on afterwards.
+async fn assert_one_attempt_is_left_on_record(
+    db: &TestDb,
+    name: &str,
+    serve: impl Fn(QueueBuilder, Gated) -> OutboxBuilder,
+) {
+    let gated = Gated::new(Manners::FailOnce);
+    let start = async || {
+        let queue = orders(db.connection()).consumer(name).retry(soon(2));
+        serve(queue, gated.clone()).start().await.unwrap()
+    };
+    let running = start().await;
+    commit(db.connection(), "k", 0).await;
+    gated.entered(2).await;
+    let report = running.stop_within(Duration::from_millis(100)).await;
+    assert_eq!(report.interrupted, 1, "{name}: {report:?}");
+    let left = [
+        records(db, "attempts = 1").await,
+        records(db, "1 = 1").await,
+    ];
+    assert_eq!(left, [1, 1], "{name}");
+    gated.open();
+    let running = start().await;
+    eventually("no record", async || records(db, "1 = 1").await == 0).await;
+    running.stop().await;
+    let attempts = gated.attempts.lock().unwrap().clone();
+    assert_eq!(
+        attempts,
+        [0, 1, 1],
+        "{name}: the second attempt comes again"
+    );
+    let buried = db.number("SELECT COUNT(*) FROM outbox_dead_letter").await;
+    assert_eq!(buried, 0, "{name}");
+}
+
+/// How many records of attempts there are for which something holds.
+async fn records(db: &TestDb, condition: &str) -> i64 {
+    let count = format!("SELECT COUNT(*) FROM outbox_attempt WHERE {condition}");
+    db.number(&count).await
+}
+
 on_every_engine! {
+    /// The attempt before the stop was charged when it was claimed, and that is taken back.
+    async fn a_stop_in_a_second_attempt_leaves_one_on_record(db: &TestDb) {
+        create_ledger(db).await;
+        assert_one_attempt_is_left_on_record(db, "each", |queue, gated| queue.leased(gated)).await;
+        assert_one_attempt_is_left_on_record(db, "keys", |queue, gated| {
+            queue.concurrency(4).leased(gated)
+        })
+        .await;
+        assert_one_attempt_is_left_on_record(db, "booked", |queue, gated| {
+            queue.transactional(gated)
+        })
+        .await;
+    }
+
+    /// It was charged when it was claimed, so that there is a record before it fails.
+    async fn a_suspect_that_fails_waits_its_time_out_and_leaves_its_reason(db: &TestDb) {
+        create_ledger(db).await;
+        let scripted = Kind::ALL.map(|kind| {
+            Scripted::new(kind, |_, _| Act::RetryAfter(Duration::from_secs(3_600)))
+        });
+        let keys = Scripted::new(Kind::LeasedEach, |_, _| Act::RetryAfter(Duration::from_secs(3_600)));
+        let start = async || {
+            let mut builder = Outbox::builder(db.connection().clone());
+            for handler in &scripted {
+                builder = handler.serve(builder.queue("orders", QUEUE.partitions()));
+            }
+            let queue = builder.queue("orders", QUEUE.partitions()).consumer("keys");
+            queue.concurrency(4).leased(keys.clone()).start().await.unwrap()
+        };
+        // Makes the cursors.
+        start().await.stop().await;
+        commit(db.connection(), "k", 0).await;
+        db.execute(&format!(
+            "UPDATE outbox_cursor SET lease_owner = 'dead', lease_epoch = 7, claimed_seq = 1, \
+             lease_until = {} WHERE partition_id = {}",
+            db.from_now(-1_000),
+            partition_id("k")
+        ))
+        .await;
+        let running = start().await;
+        let late = format!("not_before > {}", db.from_now(3_000_000));
+        let written = format!("attempts = 1 AND last_error = 'told to fail, after 0' AND {late}");
+        eventually("five records", async || records(db, &written).await == 5).await;
+        running.stop().await;
+        for handler in scripted.iter().chain([&keys]) {
+            assert_eq!(handler.calls().len(), 1, "{:?}", handler.kind());
+        }
+    }
+
     async fn attempts_count_up_per_message_and_neighbours_inherit_none(db: &TestDb) {
         commit_many(db, &QUEUE, "k", 0..6).await;
         let (running, handlers) = one_of_each(db, soon(9), |text, attempts| match text {

@@ -15,6 +15,8 @@ pub(super) enum Manners {
     Block,
     /// It gives up and asks for another try.
     GiveUp,
+    /// It fails in its first attempt, and ignores it in others.
+    FailOnce,
 }
 
 /// Waits at a gate with every message; as a transactional handler it then
@@ -92,7 +94,8 @@ impl Gated {
         self.attempts.lock().unwrap().push(message.attempts());
         self.seen.add(message);
         let result = match self.manners {
-            Manners::Ignore => {
+            Manners::FailOnce if message.attempts() == 0 => HandlerResult::retry("the first time"),
+            Manners::Ignore | Manners::FailOnce => {
                 let asked = tokio::select! {
                     biased;
                     () = ctx.cancellation().cancelled() => true,

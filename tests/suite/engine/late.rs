@@ -1,34 +1,87 @@
 //! A database that takes most of a lease to answer charges nobody for that.
 
 use super::*;
+use outbox_runtime::{OutboxHandle, TransactionalMessageHandler};
 use outbox_tests::{Engine, on_every_server};
+use sea_orm::DatabaseTransaction;
 
-/// Takes a while, and succeeds.
+/// More than the 400 ms that a handler has of [`SHORT`].
+pub(super) const TOO_LATE: Duration = Duration::from_millis(450);
+/// What is left of [`SHORT`] is too little for [`Slow`].
+const LATE: Duration = Duration::from_millis(300);
+
+/// Takes three quarters of the time it has, and succeeds.
 #[derive(Clone, Default)]
 struct Slow(Seen, Arc<Mutex<Vec<u32>>>);
 
-#[async_trait::async_trait]
-impl LeasedMessageHandler for Slow {
-    async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+impl Slow {
+    async fn take_a_while(&self, message: &OutboxMessage) -> HandlerResult {
+        tokio::time::sleep(Duration::from_millis(300)).await;
         self.0.add(message);
         self.1.lock().unwrap().push(message.attempts());
         HandlerResult::Success
     }
 }
 
-/// Lets every charge of an attempt take longer than a handler has of [`SHORT`].
-async fn slow_down_charges(db: &TestDb) {
+#[async_trait::async_trait]
+impl LeasedMessageHandler for Slow {
+    async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
+        self.take_a_while(message).await
+    }
+}
+
+#[async_trait::async_trait]
+impl TransactionalMessageHandler for Slow {
+    async fn handle(
+        &self,
+        _: &DatabaseTransaction,
+        message: &OutboxMessage,
+        _: &Ctx,
+    ) -> HandlerResult {
+        self.take_a_while(message).await
+    }
+}
+
+/// How a consumer works.
+#[derive(Clone, Copy)]
+enum Way {
+    OneByOne,
+    ManyKeys,
+    Transactional,
+}
+
+impl Way {
+    async fn start(
+        self,
+        db: &TestDb,
+        lease: LeaseConfig,
+        attempts: u32,
+        slow: &Slow,
+    ) -> OutboxHandle {
+        let queue = eager_orders(&db.connect().await);
+        let queue = queue.lease(lease).retry(soon(attempts));
+        let builder = match self {
+            Self::OneByOne => queue.leased(slow.clone()),
+            Self::ManyKeys => queue.concurrency(8).leased(slow.clone()),
+            Self::Transactional => queue.transactional(slow.clone()),
+        };
+        builder.start().await.unwrap()
+    }
+}
+
+/// Makes the database sleep this long whenever it records an attempt that a claim charges.
+pub(super) async fn slow_down_charges(db: &TestDb, by: Duration) {
+    let seconds = by.as_secs_f64();
     let (sleep, each) = match db.engine() {
         Engine::Postgres => {
-            db.execute(
+            db.execute(&format!(
                 "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
-                 'BEGIN PERFORM pg_sleep(0.45); RETURN NEW; END'",
-            )
+                 'BEGIN PERFORM pg_sleep({seconds}); RETURN NEW; END'"
+            ))
             .await;
-            ("EXECUTE FUNCTION slow()", "FOR EACH ROW")
+            ("EXECUTE FUNCTION slow()".to_owned(), "FOR EACH ROW")
         }
-        _ => ("BEGIN DO SLEEP(0.45); END", "FOR EACH ROW"),
+        _ => (format!("BEGIN DO SLEEP({seconds}); END"), "FOR EACH ROW"),
     };
     for (name, event) in [("slow_insert", "INSERT"), ("slow_update", "UPDATE")] {
         let trigger =
@@ -37,7 +90,7 @@ async fn slow_down_charges(db: &TestDb) {
     }
 }
 
-async fn answer_at_once(db: &TestDb) {
+pub(super) async fn answer_at_once(db: &TestDb) {
     let of = match db.engine() {
         Engine::Postgres => " ON outbox_attempt",
         _ => "",
@@ -48,7 +101,7 @@ async fn answer_at_once(db: &TestDb) {
 }
 
 /// The first message of `k` is that of a process that died with it.
-async fn seize_as_a_dead_process(db: &TestDb) {
+pub(super) async fn seize_as_a_dead_process(db: &TestDb) {
     db.execute(&format!(
         "UPDATE outbox_cursor SET lease_owner = 'dead', lease_epoch = 7, claimed_seq = 1, \
          lease_until = {} WHERE partition_id = {}",
@@ -60,19 +113,13 @@ async fn seize_as_a_dead_process(db: &TestDb) {
 
 /// A message whose claim died is charged before it runs. While that takes too long it is
 /// not run, and it is not buried for that.
-async fn assert_not_buried(db: &TestDb, concurrency: u32) {
+async fn assert_not_buried(db: &TestDb, way: Way, late: Duration) {
     let slow = Slow::default();
-    let start = async || {
-        let queue = eager_orders(&db.connect().await)
-            .lease(SHORT)
-            .retry(soon(3));
-        let queue = queue.concurrency(concurrency);
-        queue.leased(slow.clone()).start().await.unwrap()
-    };
+    let start = async || way.start(db, SHORT, 3, &slow).await;
     // Makes the cursors.
     start().await.stop().await;
     commit(db.connection(), "k", 0).await;
-    slow_down_charges(db).await;
+    slow_down_charges(db, late).await;
     seize_as_a_dead_process(db).await;
     let running = start().await;
     // Many times what it takes to use up three attempts.
@@ -87,16 +134,12 @@ async fn assert_not_buried(db: &TestDb, concurrency: u32) {
 }
 
 /// A stop while a charge is written takes it back.
-async fn assert_a_stop_charges_nobody(db: &TestDb, concurrency: u32) {
+async fn assert_a_stop_charges_nobody(db: &TestDb, way: Way) {
     let slow = Slow::default();
-    let start = async || {
-        let queue = eager_orders(&db.connect().await).retry(soon(1));
-        let queue = queue.concurrency(concurrency);
-        queue.leased(slow.clone()).start().await.unwrap()
-    };
+    let start = async || way.start(db, LeaseConfig::default(), 1, &slow).await;
     start().await.stop().await;
     commit(db.connection(), "k", 0).await;
-    slow_down_charges(db).await;
+    slow_down_charges(db, TOO_LATE).await;
     seize_as_a_dead_process(db).await;
     let running = start().await;
     eventually("a slow charge", async || {
@@ -126,14 +169,23 @@ async fn assert_a_stop_charges_nobody(db: &TestDb, concurrency: u32) {
 
 on_every_server! {
     async fn a_stop_while_many_keys_are_charged_charges_nobody(db: &TestDb) {
-        assert_a_stop_charges_nobody(db, 8).await;
+        assert_a_stop_charges_nobody(db, Way::ManyKeys).await;
     }
 
     async fn a_claim_that_took_too_long_is_given_back_uncharged(db: &TestDb) {
-        assert_not_buried(db, 1).await;
+        assert_not_buried(db, Way::OneByOne, TOO_LATE).await;
     }
 
     async fn nor_is_it_charged_among_many_keys(db: &TestDb) {
-        assert_not_buried(db, 8).await;
+        assert_not_buried(db, Way::ManyKeys, TOO_LATE).await;
+    }
+
+    /// Its handler would begin, and be dropped in the middle.
+    async fn nor_is_one_that_left_too_little_time(db: &TestDb) {
+        assert_not_buried(db, Way::OneByOne, LATE).await;
+    }
+
+    async fn nor_is_a_transactional_one_that_left_too_little_time(db: &TestDb) {
+        assert_not_buried(db, Way::Transactional, LATE).await;
     }
 }

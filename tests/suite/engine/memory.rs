@@ -3,8 +3,11 @@
 use super::processes::{Worker, create_delivery, deliveries};
 use super::*;
 use outbox_runtime::{Batch, LeasedHandler, TransactionalHandler, WorkerTuning};
-use outbox_tests::on_every_engine;
-use sea_orm::DatabaseTransaction;
+use outbox_tests::{Engine, on_every_engine, run};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, Statement,
+};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -56,6 +59,97 @@ impl TransactionalHandler for Sizes {
 fn processor(batch_bytes: usize) -> WorkerTuning {
     let tuning = outbox_runtime::OutboxProfile::default().processor;
     tuning.batch_bytes(batch_bytes)
+}
+
+/// A pool of one connection, and what that has cost so far: bytes that MySQL sent, steps that
+/// SQLite made.
+struct Metered {
+    pool: DatabaseConnection,
+    steps: Arc<AtomicI64>,
+}
+
+impl Metered {
+    async fn connect(db: &TestDb) -> Self {
+        let mut options = ConnectOptions::new(db.url());
+        options.max_connections(1).sqlx_logging(false);
+        let steps = Arc::new(AtomicI64::new(0));
+        let counted = steps.clone();
+        options.map_sqlx_sqlite_pool_opts(move |pool| {
+            let counted = counted.clone();
+            pool.after_connect(move |connection, _| {
+                let counted = counted.clone();
+                Box::pin(async move {
+                    let mut handle = connection.lock_handle().await?;
+                    handle.set_progress_handler(1, move || {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        true
+                    });
+                    Ok(())
+                })
+            })
+        });
+        let pool = Database::connect(options).await.unwrap();
+        Self { pool, steps }
+    }
+
+    async fn cost(&self, engine: Engine) -> i64 {
+        if engine == Engine::Sqlite {
+            return self.steps.load(Ordering::Relaxed);
+        }
+        let show = "SHOW SESSION STATUS LIKE 'Bytes_sent'";
+        let statement = Statement::from_string(self.pool.get_database_backend(), show);
+        let row = self.pool.query_one_raw(statement).await.unwrap().unwrap();
+        let count: String = row.try_get_by_index(1).unwrap();
+        count.parse().unwrap()
+    }
+}
+
+/// PostgreSQL adds the bytes up in the statement.
+mod what_is_beyond_the_bytes_of_a_batch_is_not_read_each_time {
+    use super::*;
+
+    /// What 200 messages cost in batches of so many bytes.
+    async fn cost(db: &TestDb, key: &str, batch_bytes: usize) -> i64 {
+        const EACH: usize = 200;
+        let metered = Metered::connect(db).await;
+        let seen = Sizes::default();
+        let running = outbox_runtime::Outbox::builder(metered.pool.clone())
+            .processor_tuning(processor(batch_bytes))
+            .queue(key, Partitions::of(1))
+            .batch(100)
+            .transactional_batch(seen.clone())
+            .start()
+            .await
+            .unwrap();
+        let queue = Queue::try_of(key.to_owned(), Partitions::of(1)).unwrap();
+        let messages = (0..EACH).map(|n| padded(key, n, 4 * KIB));
+        outbox::enqueue_batch(db.connection(), &queue, messages)
+            .await
+            .unwrap();
+        eventually("all of them", async || seen.messages() == EACH).await;
+        running.stop().await;
+        metered.cost(db.engine()).await
+    }
+
+    async fn case(db: &TestDb) {
+        let whole = cost(db, "whole", MIB).await;
+        let single = cost(db, "single", 1).await;
+        // Each claim reads two to take one; all of a batch would be forty times as much.
+        assert!(
+            single < 8 * whole,
+            "{whole} in two batches, {single} one by one"
+        );
+    }
+
+    #[test]
+    fn mysql() {
+        run(Engine::MySql, true, |db| Box::pin(case(db)));
+    }
+
+    #[test]
+    fn sqlite() {
+        run(Engine::Sqlite, true, |db| Box::pin(case(db)));
+    }
 }
 
 on_every_engine! {

@@ -33,7 +33,7 @@ async fn assert_not_counted(db: &TestDb, manners: Manners, transactional: bool) 
     gated.entered(1).await;
     let grace = match manners {
         Manners::GiveUp => PLENTY,
-        Manners::Ignore | Manners::Block => GRACE,
+        Manners::Ignore | Manners::Block | Manners::FailOnce => GRACE,
     };
     let report = running.stop_within(grace).await;
     let interrupted = usize::from(manners == Manners::Ignore);

@@ -4,8 +4,8 @@
 use super::scripted::{Act, Kind, Scripted, create_ledger};
 use super::*;
 use outbox_runtime::{Outbox, OutboxHandle, OutboxProfile, QueueBuilder};
-use outbox_tests::{Engine, on_every_engine, on_every_server};
-use sea_orm::{TransactionError, TransactionTrait};
+use outbox_tests::{Engine, LossyProxy, Lost, on_every_engine, on_every_server};
+use sea_orm::{ConnectOptions, Database, DatabaseConnection, TransactionError, TransactionTrait};
 use std::time::Instant;
 
 /// Longer than a sequencer keeps looking after a signal: the nine looks take a
@@ -16,44 +16,57 @@ const AT_ONCE: Duration = Duration::from_secs(3);
 
 /// A queue that nobody else enqueues to, because signals are process-wide, of an outbox
 /// whose reconciler looks once, at the start.
-fn lone_queue(db: &TestDb, partitions: Partitions) -> (Queue, QueueBuilder) {
+fn lone_queue(db: &DatabaseConnection, partitions: Partitions) -> (Queue, QueueBuilder) {
     let name = format!("waking-{}", uuid::Uuid::new_v4().simple());
     let queue = Queue::try_of(name, partitions).unwrap();
     let mut profile = OutboxProfile::default();
     profile.reconciler.idle_interval = Duration::from_secs(3_600);
-    let builder = Outbox::builder(db.connection().clone())
+    let builder = Outbox::builder(db.clone())
         .profile(profile)
         .queue(queue.name(), queue.partitions());
     (queue, builder)
 }
 
 async fn start(db: &TestDb, seen: &Seen) -> (Queue, OutboxHandle) {
-    let (queue, builder) = lone_queue(db, Partitions::of(2));
+    let (queue, builder) = lone_queue(db.connection(), Partitions::of(2));
     let running = builder.leased(seen.clone()).start().await.unwrap();
     (queue, running)
 }
 
-/// Makes a commit that has written to the ledger take 10 ms, where the engine can.
-async fn slow_down_commits(db: &TestDb) {
-    if db.engine() == Engine::Postgres {
-        db.execute(
-            "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
-             'BEGIN PERFORM pg_sleep(0.01); RETURN NULL; END'",
-        )
-        .await;
-        db.execute(
-            "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger \
-             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
-        )
-        .await;
+/// Connections on which a commit that has written to the ledger takes 10 ms.
+async fn connect_with_slow_commits(db: &TestDb) -> DatabaseConnection {
+    match db.engine() {
+        Engine::Postgres => {
+            db.execute(
+                "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
+                 'BEGIN PERFORM pg_sleep(0.01); RETURN NULL; END'",
+            )
+            .await;
+            db.execute(
+                "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger \
+                 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
+            )
+            .await;
+        }
+        Engine::MySql => {
+            let slow = Lost::Time(Duration::from_millis(10));
+            let proxy = LossyProxy::start(db.url(), "INSERT INTO ledger", slow).await;
+            let mut options = ConnectOptions::new(proxy.url());
+            options.max_connections(20).sqlx_logging(false);
+            return Database::connect(options).await.unwrap();
+        }
+        // From the claim on its transaction is the only writer, so the sequencer waits for the
+        // commit: nothing becomes ready meanwhile.
+        Engine::Sqlite => {}
     }
+    db.connection().clone()
 }
 
 /// Commits messages in pairs, the second at every moment from the first one's call on to
 /// well after its commit: each must be handled without another look.
-async fn assert_no_signal_is_lost(db: &TestDb, kind: Kind) {
+async fn assert_no_signal_is_lost(db: &TestDb, slow: &DatabaseConnection, kind: Kind) {
     let handler = Scripted::new(kind, |_, _| Act::Succeed);
-    let (queue, builder) = lone_queue(db, Partitions::of(1));
+    let (queue, builder) = lone_queue(slow, Partitions::of(1));
     let running = handler.serve(builder).start().await.unwrap();
     for pair in 0..60 {
         let calls = async |count: usize| {
@@ -85,9 +98,9 @@ async fn let_the_sequencer_rest() {
 on_every_engine! {
     async fn a_signal_during_a_commit_is_not_lost(db: &TestDb) {
         create_ledger(db).await;
-        slow_down_commits(db).await;
-        assert_no_signal_is_lost(db, Kind::LeasedEach).await;
-        assert_no_signal_is_lost(db, Kind::TransactionalEach).await;
+        let slow = connect_with_slow_commits(db).await;
+        assert_no_signal_is_lost(db, &slow, Kind::LeasedEach).await;
+        assert_no_signal_is_lost(db, &slow, Kind::TransactionalEach).await;
     }
 
     async fn the_commit_of_a_begun_transaction_wakes_at_once(db: &TestDb) {

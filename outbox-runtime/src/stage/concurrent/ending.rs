@@ -136,7 +136,7 @@ impl Session<'_> {
             forget_attempts: self.recorded && processed > self.saved,
             keep: (!give_back).then_some(consumer.lease.duration),
         };
-        match settlement::write(consumer, &notes.buried, self.clock, &outcome).await {
+        match settlement::write(consumer, &notes.buried, self.clock, &outcome, None).await {
             Ok(true) => {
                 self.epoch += 1;
                 self.clock = clock;
