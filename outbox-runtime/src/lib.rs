@@ -16,7 +16,6 @@ mod handler;
 mod key;
 mod message;
 mod name;
-mod partitions;
 mod queue;
 mod registry;
 #[cfg(feature = "sabotage")]
@@ -54,8 +53,7 @@ pub use message::{
     DEFAULT_MAX_PAYLOAD, EnqueueOptions, Headers, InvalidHeader, NewMessage, OutboxMessageId,
 };
 pub use name::{InvalidName, MAX_NAME_LEN, is_valid_name};
-pub use partitions::{InvalidPartitions, Partitions};
-pub use queue::{Queue, QueueType, queue_id};
+pub use queue::{InvalidPartitions, Partitions, Queue, QueueType, Slot, queue_id};
 pub use registry::{
     ConsumerInfo, EventRegistration, HandlerOptions, HandlerRegistration, Mode, OutboxHandler,
     Registry, events, registry,

@@ -1,6 +1,7 @@
 //! How an outbox is doing, for dashboards and for people at night.
 
 use crate::message::OutboxMessageId;
+use crate::queue::{number_of, queue_of};
 use crate::store::stats::{self, CursorRow, FailureRow};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::fmt;
@@ -142,7 +143,7 @@ pub(crate) async fn read(db: &DatabaseConnection) -> Result<OutboxStats, DbErr> 
             .into_iter()
             .map(|row| UnregisteredMessages {
                 queue_id: row.queue_id,
-                partition: number(row.partition_id),
+                partition: number_of(row.partition_id),
                 count: count(row.rows),
             })
             .collect(),
@@ -151,7 +152,7 @@ pub(crate) async fn read(db: &DatabaseConnection) -> Result<OutboxStats, DbErr> 
 
 fn consumers(queue_id: i64, cursors: &[CursorRow], failures: &[FailureRow]) -> Vec<ConsumerStats> {
     let mut consumers: Vec<ConsumerStats> = Vec::new();
-    let of_queue = |partition_id: i64| partition_id & !0x3f == queue_id;
+    let of_queue = |partition_id: i64| queue_of(partition_id) == queue_id;
     for cursor in cursors.iter().filter(|c| of_queue(c.partition_id)) {
         // Rows of a consumer come together.
         if consumers
@@ -175,7 +176,7 @@ fn consumers(queue_id: i64, cursors: &[CursorRow], failures: &[FailureRow]) -> V
             let lag = count(cursor.sequence - cursor.processed);
             consumer.lag += lag;
             consumer.partitions.push(PartitionStats {
-                number: number(cursor.partition_id),
+                number: number_of(cursor.partition_id),
                 sequence: cursor.sequence,
                 processed: cursor.processed,
                 lag,
@@ -189,7 +190,7 @@ fn consumers(queue_id: i64, cursors: &[CursorRow], failures: &[FailureRow]) -> V
 
 fn failing(row: &FailureRow) -> FailingMessage {
     FailingMessage {
-        partition: number(row.partition_id),
+        partition: number_of(row.partition_id),
         id: row.id.into(),
         event_type: row.event_type.clone(),
         key: row.key.clone(),
@@ -198,10 +199,6 @@ fn failing(row: &FailureRow) -> FailingMessage {
         reason: row.reason.clone(),
         blocking: row.blocking,
     }
-}
-
-fn number(partition_id: i64) -> u32 {
-    u32::try_from(partition_id & 0x3f).unwrap_or(0)
 }
 
 fn count(rows: i64) -> u64 {

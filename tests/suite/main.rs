@@ -5,6 +5,7 @@ mod captured_log;
 mod dead_letters;
 mod engine;
 mod enqueue;
+mod golden;
 mod migrations;
 mod operations;
 mod security;

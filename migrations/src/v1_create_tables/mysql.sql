@@ -1,5 +1,5 @@
 -- Queues this database has heard of. The id is a hash of the name with its low
--- six bits clear, so that producers compute it instead of looking it up.
+-- twelve bits clear, so that producers compute it instead of looking it up.
 CREATE TABLE IF NOT EXISTS outbox_queue (
     id BIGINT NOT NULL,
     name VARCHAR(128) NOT NULL,

@@ -1,5 +1,5 @@
 -- Queues this database has heard of. The id is a hash of the name with its low
--- six bits clear, so that producers compute it instead of looking it up.
+-- twelve bits clear, so that producers compute it instead of looking it up.
 -- No row of outbox_incoming up to low_id is left or can still appear. The same will
 -- be true of high_id once every transaction up to high_xid has ended.
 CREATE TABLE IF NOT EXISTS outbox_queue (

@@ -1,7 +1,7 @@
 -- Times are microseconds since 1970-01-01 UTC: datetime(x / 1000000, 'unixepoch').
 
 -- Queues this database has heard of. The id is a hash of the name with its low
--- six bits clear, so that producers compute it instead of looking it up.
+-- twelve bits clear, so that producers compute it instead of looking it up.
 CREATE TABLE IF NOT EXISTS outbox_queue (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,

@@ -6,7 +6,7 @@ use super::letter::{DeadLetterId, DeadLetterMessage};
 use super::parts::Parts;
 use crate::decode::Undecodable;
 use crate::message::OutboxMessageId;
-use crate::queue::queue_id;
+use crate::queue::{partition_id, queue_id, queue_of};
 use crate::store::dead_letter::{self, Holder, Part};
 use crate::store::incoming::NewRow;
 use crate::store::race::Races;
@@ -195,7 +195,7 @@ async fn send_part(
     };
     // In the order of the ids, which within a key is that of its messages.
     for letter in dead_letter::by_ids(tx, &done.ids).await? {
-        let partition_id = queue_id(&letter.queue) | i64::from(letter.partition);
+        let partition_id = partition_id(queue_id(&letter.queue), letter.partition);
         let known = dead_letter::can_be_requeued(tx, partition_id, &letter.consumer).await?;
         let content = if known {
             repair(&letter)
@@ -209,7 +209,7 @@ async fn send_part(
             Ok(content) => {
                 let row = new_row(&letter, partition_id, content);
                 let id = dead_letter::send_again(tx, letter.id, &letter.consumer, row).await?;
-                done.queues.insert(partition_id & !0x3f);
+                done.queues.insert(queue_of(partition_id));
                 done.requeued.push(Requeued {
                     letter: letter.id,
                     message: id.into(),

@@ -69,7 +69,7 @@ macro_rules! claim {
         SELECT o.seq, o.id FROM ( \
         SELECT o.seq, o.id FROM outbox_outgoing o \
         WHERE EXISTS (SELECT FROM c) AND NOT EXISTS (SELECT FROM f WHERE waiting) \
-            AND NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1 & -64::bigint AND paused) \
+            AND NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1 & -4096::bigint AND paused) \
             AND NOT EXISTS (SELECT FROM c WHERE c.claimed > c.processed \
                 AND ($11 = 2 OR ($11 = 1 AND EXISTS (SELECT FROM f)))) \
             AND o.partition_id = $1 AND o.seq > (SELECT processed FROM c) \
@@ -220,7 +220,7 @@ const CLAIM_TOGETHER: &str = "\
         WHERE NOT EXISTS (SELECT FROM outbox_attempt t \
                 WHERE t.partition_id = a.partition_id AND t.consumer = a.consumer) \
             AND NOT EXISTS (SELECT FROM outbox_queue q \
-                WHERE q.id = a.partition_id & -64::bigint AND q.paused) \
+                WHERE q.id = a.partition_id & -4096::bigint AND q.paused) \
     ), n AS MATERIALIZED ( \
         SELECT b.number, o.seq, o.id FROM b CROSS JOIN LATERAL ( \
             SELECT o.seq, o.id FROM ( \

@@ -1,6 +1,7 @@
 //! A task per partition that has work, none for one that has not.
 
 use crate::dialect::{ErrorClass, classify};
+use crate::queue::PartitionSet;
 use crate::stage::concurrent::{self, Signals};
 use crate::stage::consumer::Consumer;
 use crate::stage::processor::{Next, PartitionState, turn};
@@ -68,12 +69,10 @@ impl Dispatcher {
         }
     }
 
-    /// Wakes the partitions whose bits are set.
-    pub(crate) fn wake_all(self: &Arc<Self>, partitions: u64) {
-        for partition in 0..64 {
-            if partitions & (1 << partition) != 0 {
-                self.wake(partition);
-            }
+    /// Wakes some of the partitions.
+    pub(crate) fn wake_all(self: &Arc<Self>, partitions: PartitionSet) {
+        for partition in (0..self.partitions()).filter(|number| partitions.contains(*number)) {
+            self.wake(partition);
         }
     }
 

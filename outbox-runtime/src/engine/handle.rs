@@ -4,6 +4,7 @@ use super::supervisor::{QueueRuntime, Shared};
 use crate::dead_letters::DeadLetters;
 use crate::dialect::{Dialect, handler_transaction_options};
 use crate::engine::builder::OutboxBuilder;
+use crate::queue::PartitionSet;
 use crate::stats::OutboxStats;
 use crate::store::registration;
 use sea_orm::{
@@ -109,7 +110,7 @@ impl Outbox {
             runtime.paused.store(paused, Ordering::Release);
             if !paused {
                 for dispatcher in &runtime.dispatchers {
-                    dispatcher.wake_all(u64::MAX);
+                    dispatcher.wake_all(PartitionSet::ALL);
                 }
             }
         }

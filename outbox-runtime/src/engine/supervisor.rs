@@ -2,7 +2,7 @@
 
 use super::dispatch::Dispatcher;
 use crate::dialect::{ErrorClass, classify};
-use crate::queue::Queue;
+use crate::queue::{PartitionSet, Queue, number_of, partition_id, queue_of};
 use crate::stage::consumer::Consumer;
 use crate::stage::guard::Stop;
 use crate::store::kept::Kept;
@@ -82,7 +82,7 @@ pub(crate) struct QueueRuntime {
 }
 
 impl QueueRuntime {
-    fn wake(&self, partitions: u64) {
+    fn wake(&self, partitions: PartitionSet) {
         for dispatcher in &self.dispatchers {
             dispatcher.wake_all(partitions);
         }
@@ -282,12 +282,12 @@ fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
         else {
             continue;
         };
-        if partition_id & !0x3f != id {
+        if queue_of(*partition_id) != id {
             continue;
         }
         for dispatcher in &runtime.dispatchers {
             if dispatcher.consumer.name == *consumer {
-                dispatcher.wake_all(1 << (partition_id & 0x3f));
+                dispatcher.wake(number_of(*partition_id));
             }
         }
     }
@@ -297,7 +297,7 @@ fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
 pub(super) fn oldest(shared: &Shared) -> BTreeMap<i64, i64> {
     let every_partition = shared.queues.iter().flat_map(|runtime| {
         let partitions = 0..runtime.queue.partitions().count();
-        partitions.map(|partition| runtime.queue.id() | i64::from(partition))
+        partitions.map(|partition| partition_id(runtime.queue.id(), partition))
     });
     every_partition.map(|id| (id, 0)).collect()
 }

@@ -7,6 +7,7 @@ use super::settlement::{bury_exhausted, exhausted, give_back, settle_failure};
 use super::wakes::Wakes;
 use super::{leased, transaction, transactional};
 use crate::handler::{HandlerResult, OutboxMessage};
+use crate::queue::number_of;
 use crate::store::claims::QuickClaim;
 use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
 use crate::tuning::Pace;
@@ -377,7 +378,7 @@ async fn claim(
             if saving && !claimed.acked {
                 tracing::warn!(
                     queue = &*consumer.queue,
-                    partition = partition_id & 0x3f,
+                    partition = number_of(partition_id),
                     consumer = consumer.name,
                     "lost the lease; what was done will be delivered again"
                 );

@@ -6,6 +6,7 @@ use super::processor::{Claim, Next, Worked};
 use crate::dead_letters::DeadLetterNotice;
 use crate::dialect::{ErrorClass, classify};
 use crate::handler::{HandlerResult, OutboxMessage};
+use crate::queue::number_of;
 use crate::store::cursor::Ack;
 use crate::store::settlement::{self, Burial, Failure, Found, Settlement};
 use crate::text::bounded_reason;
@@ -195,10 +196,12 @@ fn uncharged(claim: &Claim, done: usize) -> Option<Failure> {
     }
 }
 
-/// Gives a claim back that the database did not let us finish. A charge made at the
-/// claim stays, or a message that ends its connection each time would be tried for
-/// ever; for the same reason one whose connection is lost counts as a claim that
-/// died. A lost race charges nobody else: the next try may win.
+/// Gives a claim back that the database did not let us finish.
+///
+/// If the connection was lost, a charge made at the claim stays, and messages that were not charged
+/// count as a claim that died: else a message that ends its connection each time would be tried for
+/// ever. A lost race charges nobody: the handler returned, and the next try may win. Who loses
+/// many in a row is charged for that elsewhere.
 pub(super) async fn settle_aborted(
     consumer: &Consumer,
     claim: &Claim,
@@ -206,10 +209,13 @@ pub(super) async fn settle_aborted(
     error: &DbErr,
 ) -> Result<(), DbErr> {
     let mut ack = claim.ack(done);
-    if classify(error) == ErrorClass::Connection {
-        ack.claimed = ack.claimed.max(claim.last_seq);
+    let mut uncharged = None;
+    match classify(error) {
+        ErrorClass::Connection => ack.claimed = ack.claimed.max(claim.last_seq),
+        ErrorClass::Race => uncharged = self::uncharged(claim, done),
+        ErrorClass::Statement => {}
     }
-    settle_at(consumer, claim, ack, None, Vec::new(), None).await
+    settle_at(consumer, claim, ack, uncharged, Vec::new(), None).await
 }
 
 async fn settle(
@@ -293,7 +299,7 @@ pub(super) async fn write(
                 };
                 tracing::warn!(
                     queue = &*consumer.queue,
-                    partition = outcome.partition_id & 0x3f,
+                    partition = number_of(outcome.partition_id),
                     consumer = consumer.name,
                     "lost the lease; {written}"
                 );

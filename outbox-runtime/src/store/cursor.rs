@@ -11,6 +11,7 @@
 use super::settlement::{Failure, forget_attempts, record_failure};
 use super::sql::{execute, query, query_up_to};
 use crate::dialect::{self, Dialect};
+use crate::queue::queue_of;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, StreamTrait};
 use std::time::Duration;
 
@@ -223,7 +224,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
             request.owner.into(),
             held_epoch.into(),
             ack_seq.into(),
-            (request.partition_id & !0x3f).into(),
+            queue_of(request.partition_id).into(),
             request.partition_id.into(),
             request.consumer.into(),
             request.owner.into(),

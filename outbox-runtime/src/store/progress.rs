@@ -1,7 +1,7 @@
 //! How far messages have come: what waits for its number, and where a consumer is.
 
 use super::sql::query;
-use crate::queue::Queue;
+use crate::queue::{Queue, last_partition_id};
 use sea_orm::{ConnectionTrait, DbErr};
 use std::collections::BTreeMap;
 
@@ -56,7 +56,11 @@ pub(crate) async fn places<C: ConnectionTrait>(
         conn,
         "SELECT partition_id, processed_seq FROM outbox_cursor \
          WHERE partition_id BETWEEN ? AND ? AND consumer = ?",
-        [queue_id.into(), (queue_id | 0x3f).into(), consumer.into()],
+        [
+            queue_id.into(),
+            (last_partition_id(queue_id)).into(),
+            consumer.into(),
+        ],
     )
     .await?
     .iter()

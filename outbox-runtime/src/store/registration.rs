@@ -6,7 +6,7 @@
 
 use super::sql::{execute, query};
 use crate::dialect::{Dialect, transaction_options, values_list};
-use crate::queue::Queue;
+use crate::queue::{Queue, last_partition_id, partition_id};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, TransactionTrait,
 };
@@ -56,7 +56,7 @@ pub(crate) async fn queue(
          FROM outbox_queue q WHERE q.id = ?",
         [
             queue.id().into(),
-            (queue.id() | i64::from(count - 1)).into(),
+            (partition_id(queue.id(), count - 1)).into(),
             queue.id().into(),
         ],
     )
@@ -94,7 +94,7 @@ pub(crate) async fn queue(
         count as usize,
     );
     let partitions = (0..count).flat_map(|number| {
-        let id = queue.id() | i64::from(number);
+        let id = partition_id(queue.id(), number);
         [id.into(), queue.id().into(), number.into()]
     });
     execute(&tx, &(insert + " {or_ignore(id)}"), partitions).await?;
@@ -321,7 +321,11 @@ pub(crate) async fn remove_consumer(
     for table in ["outbox_cursor", "outbox_attempt"] {
         let delete =
             format!("DELETE FROM {table} WHERE partition_id BETWEEN ? AND ? AND consumer = ?");
-        let range = [queue_id.into(), (queue_id | 0x3f).into(), name.into()];
+        let range = [
+            queue_id.into(),
+            (last_partition_id(queue_id)).into(),
+            name.into(),
+        ];
         execute(&tx, &delete, range).await?;
     }
     tx.commit().await?;
@@ -361,7 +365,7 @@ async fn create_cursors(
     let values = [
         consumer.name.into(),
         queue.id().into(),
-        (queue.id() | 0x3f).into(),
+        (last_partition_id(queue.id())).into(),
     ];
     execute(tx, &insert, values).await?;
     Ok(())

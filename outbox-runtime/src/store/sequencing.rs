@@ -9,6 +9,7 @@ use super::kept::Kept;
 use super::registration::begin;
 use super::sql::{execute, list, query};
 use crate::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
+use crate::queue::{PartitionSet, last_partition_id, number_of};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use std::collections::BTreeMap;
 
@@ -17,22 +18,24 @@ use std::collections::BTreeMap;
 pub(crate) struct Sequenced {
     /// How many rows got a number.
     pub(crate) taken: usize,
-    /// The partitions that got rows, as bits.
-    pub(crate) moved: u64,
+    /// The partitions that got rows.
+    pub(crate) moved: PartitionSet,
     /// Another process holds the queue: nothing is known.
     pub(crate) locked: bool,
 }
 
 impl Sequenced {
-    pub(crate) const LOCKED: Self = Self {
-        taken: 0,
-        moved: 0,
-        locked: true,
-    };
+    /// Another process holds the queue.
+    pub(crate) fn by_another() -> Self {
+        Self {
+            locked: true,
+            ..Self::default()
+        }
+    }
 
     pub(crate) fn add(&mut self, partition_id: i64, rows: usize) {
         self.taken += rows;
-        self.moved |= 1 << (partition_id & 0x3f);
+        self.moved.insert(number_of(partition_id));
     }
 }
 
@@ -84,7 +87,7 @@ async fn sequence_in_steps(
     )
     .await?;
     if lock.is_empty() {
-        return Ok(Sequenced::LOCKED);
+        return Ok(Sequenced::by_another());
     }
     let mut last = sequences(&tx, queue_id).await?;
     // Partitions nobody registered are beyond the last.
@@ -119,7 +122,7 @@ async fn sequence_in_steps(
     execute(&tx, by_keys.insert_outgoing, [outgoing.into()]).await?;
     let moved = last
         .iter()
-        .filter(|(id, _)| done.moved & (1 << (*id & 0x3f)) != 0);
+        .filter(|(id, _)| done.moved.contains(number_of(**id)));
     let moved: Vec<String> = moved.map(|(id, seq)| format!("[{id},{seq}]")).collect();
     let moved = format!("[{}]", moved.join(","));
     execute(&tx, by_keys.advance_partitions, [moved.into()]).await?;
@@ -140,7 +143,7 @@ pub(crate) async fn sequences<C: ConnectionTrait>(
     query(
         conn,
         "SELECT id, sequence FROM outbox_partition WHERE id BETWEEN ? AND ?",
-        [queue_id.into(), (queue_id | 0x3f).into()],
+        [queue_id.into(), (last_partition_id(queue_id)).into()],
     )
     .await?
     .iter()

@@ -5,6 +5,7 @@ use super::cursor::micros;
 use super::registration::begin;
 use super::sql::{execute, insert, query};
 use super::window::mark_done;
+use crate::queue::number_of;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::time::Duration;
 
@@ -209,7 +210,7 @@ async fn find_letter<C: ConnectionTrait>(
          ORDER BY id DESC LIMIT 1",
         [
             s.queue.into(),
-            (s.partition_id & 0x3f).into(),
+            number_of(s.partition_id).into(),
             s.consumer.into(),
             burial.seq.into(),
             burial.id.into(),
@@ -233,7 +234,7 @@ async fn bury<C: ConnectionTrait>(
          FROM outbox_body b WHERE b.id = ?",
         [
             s.queue.into(),
-            (s.partition_id & 0x3f).into(),
+            number_of(s.partition_id).into(),
             s.consumer.into(),
             burial.seq.into(),
             burial.attempts.into(),

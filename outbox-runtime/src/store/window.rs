@@ -3,6 +3,7 @@
 
 use super::cursor::{RawRow, micros};
 use super::sql::{execute, list, query};
+use crate::queue::queue_of;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult};
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub(crate) async fn acquire(
          WHERE c.partition_id = ? AND c.consumer = ?",
         [
             owner.into(),
-            (partition_id & !0x3f).into(),
+            queue_of(partition_id).into(),
             partition_id.into(),
             consumer.into(),
         ],
@@ -131,7 +132,7 @@ pub(crate) async fn read(
             most_bytes.into(),
             partition_id.into(),
             after.into(),
-            (partition_id & !0x3f).into(),
+            queue_of(partition_id).into(),
             i64::from(limit).into(),
             most_bytes.into(),
             partition_id.into(),

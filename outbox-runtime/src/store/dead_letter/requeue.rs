@@ -2,6 +2,7 @@
 
 use super::change::{Change, Holder, change};
 use crate::dead_letters::DeadLetterId;
+use crate::queue::queue_of;
 use crate::store::incoming::{NewRow, insert_one};
 use crate::store::sql::{execute, query};
 use sea_orm::{ConnectionTrait, DbErr};
@@ -27,7 +28,7 @@ pub(crate) async fn send_again<C: ConnectionTrait>(
     consumer: &str,
     row: NewRow,
 ) -> Result<i64, DbErr> {
-    let queue_id = row.partition_id & !0x3f;
+    let queue_id = queue_of(row.partition_id);
     let message_id = insert_one(conn, queue_id, row).await?;
     execute(
         conn,
