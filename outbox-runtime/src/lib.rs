@@ -13,6 +13,7 @@ mod enqueue;
 mod error;
 pub mod event;
 mod handler;
+mod headers;
 mod key;
 mod message;
 mod name;

@@ -1,8 +1,8 @@
-//! What a message is on its way into a queue: id, headers, and the raw form.
+//! What a message is on its way into a queue: id, options, and the raw form.
 
+pub use crate::headers::{Headers, InvalidHeader};
 use crate::key::EventKey;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The largest payload unless an event or a message says otherwise: 64 KiB.
@@ -33,139 +33,14 @@ impl fmt::Display for OutboxMessageId {
     }
 }
 
-/// Headers of a message: names and values beside its payload, such as a trace id.
-///
-/// At most 64 of them. A name is 1 to 128 bytes without control characters, a
-/// value at most 4,096 bytes, all of them as JSON at most 16 KiB.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Headers(BTreeMap<String, String>);
-
-impl Headers {
-    /// No headers.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The value of a header.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    /// Sets a header, replacing one of the same name.
-    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<String>) {
-        self.0.insert(name.into(), value.into());
-    }
-
-    /// Names and values, by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// What the database has. Headers are ours, so what is no map of strings
-    /// was put there by somebody else and is left out.
-    pub(crate) fn decode(json: &str) -> Self {
-        Self(serde_json::from_str(json).unwrap_or_default())
-    }
-
-    /// As the database keeps them, whether or not they could be sent.
-    pub(crate) fn to_json(&self) -> String {
-        serde_json::Value::from_iter(self.iter()).to_string()
-    }
-
-    /// As the database keeps them; `None` for no headers.
-    pub(crate) fn encode(&self) -> Result<Option<String>, InvalidHeader> {
-        if self.is_empty() {
-            return Ok(None);
-        }
-        if self.len() > 64 {
-            return Err(InvalidHeader::TooMany { count: self.len() });
-        }
-        for (name, value) in self.iter() {
-            if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
-                let name = name.chars().take(129).collect();
-                return Err(InvalidHeader::Name { name });
-            }
-            if value.len() > 4096 {
-                return Err(InvalidHeader::Value {
-                    name: name.to_owned(),
-                    size: value.len(),
-                });
-            }
-        }
-        let json = self.to_json();
-        if json.len() > 16 * 1024 {
-            return Err(InvalidHeader::TooLarge { size: json.len() });
-        }
-        Ok(Some(json))
-    }
-}
-
-/// Values may be secrets: only the names are shown.
-impl fmt::Debug for Headers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
-    fn from_iter<I: IntoIterator<Item = (N, V)>>(headers: I) -> Self {
-        let headers = headers.into_iter();
-        Self(headers.map(|(n, v)| (n.into(), v.into())).collect())
-    }
-}
-
-/// What is wrong with the headers of a message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidHeader {
-    /// A bad name.
-    #[error("`{}` cannot name a header: use 1 to 128 bytes without control characters", name.escape_debug())]
-    Name {
-        /// The name, shortened if it is very long.
-        name: String,
-    },
-    /// A value that is too long.
-    #[error("the value of header `{name}` has {size} bytes, the limit is 4096")]
-    Value {
-        /// The header's name.
-        name: String,
-        /// The length of its value.
-        size: usize,
-    },
-    /// More than 64 headers.
-    #[error("{count} headers, the limit is 64")]
-    TooMany {
-        /// How many there are.
-        count: usize,
-    },
-    /// More than 16 KiB in all.
-    #[error("the headers have {size} bytes as JSON, the limit is 16384")]
-    TooLarge {
-        /// Their size.
-        size: usize,
-    },
-}
-
 /// What may be said about a message beside its key.
 ///
 /// ```
 /// use outbox_runtime::EnqueueOptions;
 ///
-/// let options = EnqueueOptions::new().header("traceparent", "00-4bf9-01");
+/// let options = EnqueueOptions::new()
+///     .header("tenant", "acme")
+///     .header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 /// ```
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]

@@ -207,3 +207,12 @@ async fn handlers_that_never_come_to_an_end_are_found() {
     Sent(1).enqueue(&db, 1).await.unwrap();
     outbox.drain().await;
 }
+
+/// A handler that looks at `REQUEUED_FROM` can be tested, although nobody may send this header.
+#[test]
+fn a_message_made_by_hand_has_also_the_headers_that_only_the_outbox_sets() {
+    let headers = Headers::from_iter([(outbox::REQUEUED_FROM, "7"), ("tenant", "acme")]);
+    let message = testing::message_with(Sent(1), 1, headers.clone());
+    assert_eq!(message.headers(), &headers);
+    assert!(testing::message(Sent(1), 1).headers().is_empty());
+}

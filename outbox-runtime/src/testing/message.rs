@@ -17,7 +17,8 @@ pub fn message<E: Event>(event: E, key: impl EventKey) -> Message<E> {
     message_with(event, key, Headers::new())
 }
 
-/// A message with headers.
+/// A message with headers, also with those that only the outbox sets, such as
+/// [`REQUEUED_FROM`](crate::REQUEUED_FROM).
 ///
 /// # Panics
 /// If the event cannot be written as JSON.
@@ -28,7 +29,8 @@ pub fn message_with<E: Event>(event: E, key: impl EventKey, headers: Headers) ->
     let body = RawBody {
         event_type: E::NAME.to_owned(),
         payload: serde_json::to_vec(&event).expect("the event can be written as JSON"),
-        headers: headers.encode().unwrap_or_default(),
+        // Not checked: a handler may be given what nobody may send.
+        headers: Some(headers.to_json()),
         target: None,
         enqueued_us: i64::try_from(micros).unwrap_or(i64::MAX),
         key,

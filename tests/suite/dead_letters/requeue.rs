@@ -160,6 +160,21 @@ on_every_engine! {
         running.stop().await;
     }
 
+    async fn a_letter_with_reserved_headers_is_requeued_with_them(db: &TestDb) {
+        start(db, &Picky::default(), &Picky::default()).await.stop().await;
+        bury(db, &Given { consumer: "fine", ..Given::default() }).await;
+        // A program of an earlier release sent it.
+        db.execute(r#"UPDATE outbox_dead_letter SET headers = '{"content-type":"text/plain","version":"2"}'"#).await;
+        let letter = letters(db).list(&all()).await.unwrap().remove(0);
+        let report = letters(db).requeue(&letter).await.unwrap();
+        assert_eq!((report.requeued.len(), report.refused.len()), (1, 0));
+        let expected = format!(
+            r#"{{"content-type":"text/plain","outbox-requeued-from":"{}","version":"2"}}"#,
+            letter.message_id
+        );
+        assert_eq!(db.texts("SELECT headers FROM outbox_body").await, [expected]);
+    }
+
     async fn what_fails_again_does_not_come_round(db: &TestDb) {
         let picky = Picky { rejects: vec!["1", "2", "3"], always: true, ..Picky::default() };
         let running = start(db, &picky, &Picky::default()).await;

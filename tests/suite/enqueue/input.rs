@@ -112,6 +112,43 @@ on_every_engine! {
         OrderCreated::new(1).enqueue_with(db.connection(), 1, options).await.unwrap();
         assert_eq!(stored(db).await[0].headers.as_deref(), Some(r#"{"traceparent":"00-4bf9-01"}"#));
     }
+
+    async fn a_reserved_header_is_refused_by_name_and_nothing_is_written(db: &TestDb) {
+        let reserved = |name: &str| EnqueueOptions::new().header("tenant", "acme").header(name, "v");
+        for name in ["content-type", "causation-id", "Version", "ce-id", "outbox-requeued-from"] {
+            let alone = OrderCreated::new(1).enqueue_with(db.connection(), 1, reserved(name));
+            let alone = alone.await.unwrap_err();
+            // The list's first message is fine: it must not be written either.
+            let list = [
+                NewMessage::new("fine", 1, "p"),
+                NewMessage::new("marked", 1, "p").with(reserved(name)),
+            ];
+            let listed = enqueue_batch(db.connection(), &RAW, list).await.unwrap_err();
+            assert_eq!(listed.index(), Some(1));
+            for (error, queue, event) in [(alone, "shop", "order.created"), (listed, "raw", "marked")] {
+                let expected = InvalidHeader::Reserved { name: name.to_owned() };
+                assert_eq!(error.kind(), &EnqueueErrorKind::InvalidHeader(expected));
+                let text = error.to_string();
+                for part in [queue, event, name, &format!("x-{name}")] {
+                    assert!(text.contains(&format!("`{part}`")), "{part}: {text}");
+                }
+            }
+            assert_eq!((bodies(db).await, incoming(db).await), (0, 0), "{name}");
+        }
+    }
+
+    async fn headers_with_a_fixed_meaning_may_be_set(db: &TestDb) {
+        let options = ["correlation-id", "traceparent", "tracestate"]
+            .into_iter()
+            .fold(EnqueueOptions::new(), |options, name| options.header(name, "v"));
+        OrderCreated::new(1).enqueue_with(db.connection(), 1, options.clone()).await.unwrap();
+        let message = NewMessage::new("t", 1, "p").with(options);
+        enqueue_batch(db.connection(), &RAW, [message]).await.unwrap();
+        let expected = r#"{"correlation-id":"v","traceparent":"v","tracestate":"v"}"#;
+        let found = stored(db).await;
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|message| message.headers.as_deref() == Some(expected)));
+    }
 }
 
 #[test]
