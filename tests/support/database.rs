@@ -296,6 +296,29 @@ where
     });
 }
 
+/// Runs a test on two fresh databases of one server, each with the outbox tables.
+pub fn run_two<F>(engine: Engine, case: F)
+where
+    F: for<'a> FnOnce(&'a TestDb, &'a TestDb) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
+{
+    runtime().block_on(async {
+        let (one, other) = (TestDb::create(engine).await, TestDb::create(engine).await);
+        let outcome = AssertUnwindSafe(async {
+            for db in [&one, &other] {
+                outbox::migrate(db.connection()).await.expect("migrate");
+            }
+            case(&one, &other).await;
+        })
+        .catch_unwind()
+        .await;
+        one.remove().await;
+        other.remove().await;
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    });
+}
+
 async fn connect(url: &str) -> Result<DatabaseConnection, DbErr> {
     let mut options = ConnectOptions::new(url);
     options

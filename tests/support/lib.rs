@@ -11,7 +11,7 @@ mod private_server;
 mod schema_text;
 
 pub use counting_proxy::CountingProxy;
-pub use database::{Engine, TestDb, run, run_at};
+pub use database::{Engine, TestDb, run, run_at, run_two};
 pub use lossy_proxy::{LossyProxy, Lost};
 pub use private_server::PrivateServer;
 pub use schema_text::schema_text;
