@@ -43,6 +43,7 @@
 //! `SELECT`. MariaDB does not.
 
 mod lock;
+mod place;
 mod v1_create_tables;
 mod version;
 
@@ -78,6 +79,52 @@ pub enum SchemaError {
         /// The version this release needs.
         needed: i32,
     },
+    /// On PostgreSQL the connection's `search_path` leads to outbox tables in more than one schema.
+    #[error(
+        "the search_path of this connection leads to outbox tables in several schemas ({}): set it \
+         to the schema of this outbox alone, here and in every other process of this outbox",
+        quoted(schemas)
+    )]
+    SeveralSchemas {
+        /// The schemas, in the order of the `search_path`.
+        schemas: Vec<String>,
+    },
+    /// On PostgreSQL the tables must be brought to a newer version, but the connection would create
+    /// new ones in another schema.
+    #[error(
+        "the outbox tables are in schema `{found}`, but this connection creates tables in schema \
+         `{target}`: set its search_path to `{found}` alone to migrate them"
+    )]
+    OtherSchema {
+        /// The schema that has the tables.
+        found: String,
+        /// The schema that new tables would be in.
+        target: String,
+    },
+    /// On PostgreSQL a temporary table of the connection has the name of one of ours.
+    #[error(
+        "the temporary table `{table}` hides the outbox's table of this name: drop it or give it \
+         another name"
+    )]
+    TemporaryTable {
+        /// Its name.
+        table: String,
+    },
+    /// On PostgreSQL the connection's `search_path` names no schema that can be used.
+    #[error(
+        "the search_path of this connection ({search_path}) names no schema that exists and that \
+         its role may use: create the schema, grant USAGE on it, or set another search_path"
+    )]
+    NoSchema {
+        /// The `search_path`, as PostgreSQL shows it.
+        search_path: String,
+    },
+    /// On MySQL the connection has no database.
+    #[error(
+        "this connection has no database selected: name one at the end of the URL, as in \
+         `mysql://host/shop`"
+    )]
+    NoDatabase,
     /// Another process holds the migration lock.
     #[error("another process has been migrating the outbox tables for {seconds} s; try again")]
     Locked {
@@ -99,10 +146,15 @@ pub enum SchemaError {
 /// Safe to call from several processes at once, and again after a crash: one of
 /// them works, the others wait for it.
 ///
+/// It creates the tables in the connection's schema on PostgreSQL (the first of its `search_path`
+/// that exists), in its database on MySQL.
+///
 /// # Errors
 /// [`SchemaError::Database`] if a statement fails, [`SchemaError::Locked`] if
-/// another process does not finish.
+/// another process does not finish. [`SchemaError::SeveralSchemas`] and others if the connection
+/// does not lead to one place for all tables: then nothing is changed.
 pub async fn migrate(db: &DatabaseConnection) -> Result<(), SchemaError> {
+    place::check_one_place(db).await?;
     // The usual start of a service: nothing to do, no lock, no right to create tables needed.
     if installed_version(db)
         .await?
@@ -110,6 +162,7 @@ pub async fn migrate(db: &DatabaseConnection) -> Result<(), SchemaError> {
     {
         return Ok(());
     }
+    place::check_target(db).await?;
     let lock = SchemaLock::acquire(db, "migrated").await?;
     let applied = apply_all(lock.connection()).await;
     lock.release(applied).await
@@ -120,6 +173,8 @@ pub async fn migrate(db: &DatabaseConnection) -> Result<(), SchemaError> {
 /// # Errors
 /// As for [`migrate`].
 pub async fn down(db: &DatabaseConnection) -> Result<(), SchemaError> {
+    place::check_one_place(db).await?;
+    place::check_selected(db).await?;
     let lock = SchemaLock::acquire(db, "removed").await?;
     let reverted = revert_all(lock.connection()).await;
     lock.release(reverted).await
@@ -129,10 +184,15 @@ pub async fn down(db: &DatabaseConnection) -> Result<(), SchemaError> {
 /// needs. A newer one is fine: that is a rolling deploy.
 ///
 /// # Errors
-/// [`SchemaError::Missing`] or [`SchemaError::Older`], which say what to call.
+/// [`SchemaError::Missing`] or [`SchemaError::Older`], which say what to call;
+/// [`SchemaError::SeveralSchemas`] and others, which say what to set.
 pub async fn check<C: ConnectionTrait>(conn: &C) -> Result<(), SchemaError> {
+    place::check_one_place(conn).await?;
     match installed_version(conn).await? {
-        None => Err(SchemaError::Missing),
+        None => {
+            place::check_selected(conn).await?;
+            Err(SchemaError::Missing)
+        }
         Some(found) if found < SCHEMA_VERSION => Err(SchemaError::Older {
             found,
             needed: SCHEMA_VERSION,
@@ -194,4 +254,9 @@ async fn revert_all<C: ConnectionTrait>(conn: &C) -> Result<(), DbErr> {
         version.revert(conn).await?;
     }
     Ok(())
+}
+
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }

@@ -21,6 +21,8 @@ async fn register(db: &DatabaseConnection) {
 const FIRST_START: i64 = 2 + 1 + (3 + 3) + 1 + (3 + 4);
 /// The second: a look at each, and that the consumer was seen.
 const SECOND_START: i64 = 2 + 1 + 1 + 1;
+/// On PostgreSQL each asks in which schemas the tables are, too.
+const PLACE: i64 = 1;
 
 #[test]
 fn starting_takes_the_same_few_statements_for_64_partitions_and_fewer_again() {
@@ -34,11 +36,11 @@ fn starting_takes_the_same_few_statements_for_64_partitions_and_fewer_again() {
             let before = calls(db, ALL).await;
             register(&own).await;
             let first = calls(db, ALL).await - before;
-            assert_eq!(first, FIRST_START - 2, "{}", listed(db).await);
+            assert_eq!(first, FIRST_START - 2 + PLACE, "{}", listed(db).await);
             let (before, locks) = (calls(db, ALL).await, calls(db, LOCKS).await);
             register(&own).await;
             let second = calls(db, ALL).await - before;
-            assert_eq!(second, SECOND_START, "{}", listed(db).await);
+            assert_eq!(second, SECOND_START + PLACE, "{}", listed(db).await);
             let locks = calls(db, LOCKS).await - locks;
             assert_eq!(locks, 0, "nothing is locked");
         })

@@ -1,6 +1,7 @@
-//! Where the tables are: a schema of PostgreSQL, a database of MySQL.
+//! Where the tables are: a schema of PostgreSQL, a database of MySQL, and never two of them.
 
 mod databases;
+mod refusals;
 mod schemas;
 
 use outbox::{
@@ -76,6 +77,12 @@ fn describe(db: &DatabaseConnection, seen: &Seen) -> outbox::OutboxBuilder {
 
 async fn start(db: &DatabaseConnection, seen: &Seen) -> OutboxHandle {
     describe(db, seen).start().await.unwrap()
+}
+
+/// The refusal of a start.
+async fn start_error(db: &DatabaseConnection) -> outbox::StartError {
+    let started = describe(db, &Seen::default()).start().await;
+    started.err().expect("it must not start")
 }
 
 /// Commits twenty messages that begin with `name`, half of them one at a time.
