@@ -6,7 +6,7 @@
 //! | What is a key, and what is in order? | [`keys`] |
 //! | What happens to a message that fails? | [`failures`] |
 //! | What if a message comes twice? | [`idempotence`] |
-//! | Several processes, new versions, proxies, grants, pools? | [`deploying`] |
+//! | Where are the tables? Several processes, new versions, proxies, grants, pools? | [`deploying`] |
 //! | What do I watch, and what do I do when something is stuck? | [`operating`] |
 //! | How do I test my handlers? | [`testing`] |
 //! | What is in the tables? | [`schema`] |
