@@ -1,4 +1,4 @@
-//! A webhook that its receiver can trust: the message's id is the idempotency key,
+//! A webhook that its receiver can trust: the message's unique id is the idempotency key,
 //! the same in every attempt; the answer's status decides between done, again and
 //! never. The receiver here is a local server that answers as real ones do.
 
@@ -34,7 +34,7 @@ async fn tell(
     let answer = webhook
         .client
         .post(format!("{}/invoices/{}", webhook.url, paid.event.invoice))
-        .header("idempotency-key", paid.id().to_string())
+        .header("idempotency-key", paid.unique_id().to_string())
         .json(&paid.event)
         .send()
         .await?; // no answer: again, after a pause

@@ -34,7 +34,7 @@
 //!     outbox_dead_letter TO worker;
 //! GRANT SELECT ON outbox_schema TO worker;
 //!
-//! GRANT INSERT, SELECT (id) ON outbox_body TO producer;
+//! GRANT INSERT, SELECT (id, slot) ON outbox_body TO producer;
 //! GRANT INSERT, SELECT (id) ON outbox_incoming TO producer;
 //! ```
 //!
@@ -44,16 +44,16 @@
 
 mod lock;
 mod place;
-mod v1_create_tables;
+mod v2_create_tables;
 mod version;
 
 use lock::SchemaLock;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr};
 use sea_orm_migration::MigrationTrait;
-use version::SchemaVersion;
+use version::{Installed, SchemaVersion};
 
 /// Every version, oldest first.
-const VERSIONS: [SchemaVersion; 1] = [v1_create_tables::VERSION];
+const VERSIONS: [SchemaVersion; 1] = [v2_create_tables::VERSION];
 
 /// The version of the schema that this release works with.
 pub const SCHEMA_VERSION: i32 = VERSIONS[VERSIONS.len() - 1].number;
@@ -79,6 +79,26 @@ pub enum SchemaError {
         /// The version this release needs.
         needed: i32,
     },
+    /// The tables are of a newer release, with which this one cannot work.
+    #[error(
+        "the outbox tables are at version {found}, and this release knows version {known}: with \
+         these tables only releases from version {compatible_from} on can work. Deploy a newer one"
+    )]
+    Newer {
+        /// The version in the database.
+        found: i32,
+        /// The oldest version whose releases can work with it.
+        compatible_from: i32,
+        /// The version of this release.
+        known: i32,
+    },
+    /// The tables are from before the first release.
+    #[error(
+        "the outbox tables are of a program from before the first release, which computed other \
+         ids: their messages cannot be carried over. Let that program deliver what is in them, \
+         remove them with `outbox::migrations::down(&db)`, and call `outbox::migrate(&db)`"
+    )]
+    Prerelease,
     /// On PostgreSQL the connection's `search_path` leads to outbox tables in more than one schema.
     #[error(
         "the search_path of this connection leads to outbox tables in several schemas ({}): set it \
@@ -154,13 +174,10 @@ pub enum SchemaError {
 /// another process does not finish. [`SchemaError::SeveralSchemas`] and others if the connection
 /// does not lead to one place for all tables: then nothing is changed.
 pub async fn migrate(db: &DatabaseConnection) -> Result<(), SchemaError> {
-    place::check_one_place(db).await?;
-    // The usual start of a service: nothing to do, no lock, no right to create tables needed.
-    if installed_version(db)
-        .await?
-        .is_some_and(|v| v >= SCHEMA_VERSION)
-    {
-        return Ok(());
+    match check(db).await {
+        Err(SchemaError::Missing | SchemaError::Older { .. }) => {}
+        // The usual start of a service: nothing to do, no lock, no right to create tables needed.
+        checked => return checked,
     }
     place::check_target(db).await?;
     let lock = SchemaLock::acquire(db, "migrated").await?;
@@ -181,31 +198,48 @@ pub async fn down(db: &DatabaseConnection) -> Result<(), SchemaError> {
 }
 
 /// Refuses a database whose schema is missing or older than this release
-/// needs. A newer one is fine: that is a rolling deploy.
+/// needs. A newer one is fine if it says so: that is a rolling deploy.
 ///
 /// # Errors
-/// [`SchemaError::Missing`] or [`SchemaError::Older`], which say what to call;
+/// [`SchemaError::Missing`], [`SchemaError::Older`], [`SchemaError::Newer`] or
+/// [`SchemaError::Prerelease`], which say what to do;
 /// [`SchemaError::SeveralSchemas`] and others, which say what to set.
 pub async fn check<C: ConnectionTrait>(conn: &C) -> Result<(), SchemaError> {
     place::check_one_place(conn).await?;
-    match installed_version(conn).await? {
-        None => {
+    match installed(conn).await? {
+        Installed::Nothing => {
             place::check_selected(conn).await?;
             Err(SchemaError::Missing)
         }
-        Some(found) if found < SCHEMA_VERSION => Err(SchemaError::Older {
-            found,
+        Installed::Prerelease => Err(SchemaError::Prerelease),
+        Installed::Version { number, .. } if number < SCHEMA_VERSION => Err(SchemaError::Older {
+            found: number,
             needed: SCHEMA_VERSION,
         }),
-        Some(_) => Ok(()),
+        Installed::Version {
+            number,
+            compatible_from,
+        } if compatible_from > SCHEMA_VERSION => Err(SchemaError::Newer {
+            found: number,
+            compatible_from,
+            known: SCHEMA_VERSION,
+        }),
+        Installed::Version { .. } => Ok(()),
     }
 }
 
-/// The version recorded in the database, `None` if there are no tables of ours.
+/// The version recorded in the database, `None` if there are no tables of a release.
 ///
 /// # Errors
 /// [`SchemaError::Database`] if it cannot be read.
 pub async fn installed_version<C: ConnectionTrait>(conn: &C) -> Result<Option<i32>, SchemaError> {
+    Ok(match installed(conn).await? {
+        Installed::Version { number, .. } => Some(number),
+        Installed::Nothing | Installed::Prerelease => None,
+    })
+}
+
+async fn installed<C: ConnectionTrait>(conn: &C) -> Result<Installed, SchemaError> {
     version::installed(conn)
         .await
         .map_err(|source| SchemaError::Database {

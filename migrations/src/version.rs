@@ -3,8 +3,9 @@
 //! Invariants: every statement of `up` may be repeated, and the row in
 //! `outbox_schema` is written last. So a crash half-way, on engines whose DDL
 //! cannot be rolled back, is repaired by running the version again. `down`
-//! takes the row away first and, for version 1, drops `outbox_schema` last.
+//! takes the row away first and, for the first version, drops `outbox_schema` last.
 
+use crate::SchemaError;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement};
 use sea_orm_migration::{MigrationName, MigrationTrait, SchemaManager};
 
@@ -38,40 +39,61 @@ impl PerEngine {
     }
 }
 
-/// Records applied versions. Not part of a version: it must be there before one.
+/// Records applied versions, and from which version on a program can work with them. Not part of a
+/// version: it must be there before one. Programs older than the first release look for a column
+/// `version`, do not find it, and stop.
 pub(crate) const CREATE_SCHEMA_TABLE: PerEngine = PerEngine {
     postgres: "CREATE TABLE IF NOT EXISTS outbox_schema (
-    version integer PRIMARY KEY,
+    number integer PRIMARY KEY,
+    compatible_from integer NOT NULL,
     applied_at timestamptz(6) NOT NULL
 )",
     mysql: "CREATE TABLE IF NOT EXISTS outbox_schema (
-    version INT NOT NULL,
+    number INT NOT NULL,
+    compatible_from INT NOT NULL,
     applied_at DATETIME(6) NOT NULL,
-    PRIMARY KEY (version)
+    PRIMARY KEY (number)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin",
     sqlite: "CREATE TABLE IF NOT EXISTS outbox_schema (
-    version INTEGER PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    compatible_from INTEGER NOT NULL,
     applied_at INTEGER NOT NULL
 ) STRICT",
 };
 
-/// `{version}` is replaced by a number of ours.
+/// `{number}` and `{compatible_from}` are replaced by numbers of ours.
 pub(crate) const INSERT_VERSION: PerEngine = PerEngine {
-    postgres: "INSERT INTO outbox_schema (version, applied_at) \
-               VALUES ({version}, clock_timestamp()) ON CONFLICT DO NOTHING",
-    mysql: "INSERT IGNORE INTO outbox_schema (version, applied_at) \
-            VALUES ({version}, UTC_TIMESTAMP(6))",
-    sqlite: "INSERT INTO outbox_schema (version, applied_at) \
-             VALUES ({version}, CAST(unixepoch('subsec') * 1000000 AS INTEGER)) ON CONFLICT DO NOTHING",
+    postgres: "INSERT INTO outbox_schema (number, compatible_from, applied_at) \
+               VALUES ({number}, {compatible_from}, clock_timestamp()) ON CONFLICT DO NOTHING",
+    mysql: "INSERT IGNORE INTO outbox_schema (number, compatible_from, applied_at) \
+            VALUES ({number}, {compatible_from}, UTC_TIMESTAMP(6))",
+    sqlite: "INSERT INTO outbox_schema (number, compatible_from, applied_at) \
+             VALUES ({number}, {compatible_from}, \
+                CAST(unixepoch('subsec') * 1000000 AS INTEGER)) ON CONFLICT DO NOTHING",
 };
 
-/// Whether `outbox_schema` is where the connection's unqualified names lead.
-const SCHEMA_TABLE_EXISTS: PerEngine = PerEngine {
-    postgres: "SELECT 1 WHERE to_regclass('outbox_schema') IS NOT NULL",
-    mysql: "SELECT 1 FROM information_schema.tables \
-            WHERE table_schema = DATABASE() AND table_name = 'outbox_schema'",
-    sqlite: "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'outbox_schema'",
+/// Whether `outbox_schema` is where the connection's unqualified names lead, and whether it is
+/// that of a release: a row with 1 or 0, or none.
+const SCHEMA_TABLE: PerEngine = PerEngine {
+    postgres: "SELECT CASE WHEN attname = 'number' THEN 1 ELSE 0 END::bigint FROM pg_attribute \
+        WHERE attrelid = to_regclass('outbox_schema') AND attname IN ('number', 'version')",
+    mysql: "SELECT CAST(CASE WHEN column_name = 'number' THEN 1 ELSE 0 END AS SIGNED) \
+        FROM information_schema.columns WHERE table_schema = DATABASE() \
+            AND table_name = 'outbox_schema' AND column_name IN ('number', 'version')",
+    sqlite: "SELECT CASE WHEN name = 'number' THEN 1 ELSE 0 END \
+        FROM pragma_table_info('outbox_schema') WHERE name IN ('number', 'version')",
 };
+
+/// What `outbox_schema` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Installed {
+    /// No version is complete.
+    Nothing,
+    /// The tables are those of a program from before the first release.
+    Prerelease,
+    /// The newest version, and from which version on a program can work with it.
+    Version { number: i32, compatible_from: i32 },
+}
 
 /// Two processes that create the same table at once trip over each other in
 /// PostgreSQL's catalogue, IF NOT EXISTS or not. The lock ends with the
@@ -81,6 +103,8 @@ pub(crate) const LOCK_SCHEMA_POSTGRES: &str = "SELECT pg_advisory_xact_lock(1225
 /// One version of the schema, also usable as a migration of a user's Migrator.
 pub(crate) struct SchemaVersion {
     pub(crate) number: i32,
+    /// The oldest version of the schema whose programs can work with this one.
+    pub(crate) compatible_from: i32,
     pub(crate) name: &'static str,
     pub(crate) up: PerEngine,
     pub(crate) down: PerEngine,
@@ -93,8 +117,12 @@ impl SchemaVersion {
         if backend == DbBackend::Postgres {
             conn.execute_unprepared(LOCK_SCHEMA_POSTGRES).await?;
         }
-        if installed(conn).await?.is_some_and(|v| v >= self.number) {
-            return Ok(false);
+        match installed(conn).await? {
+            Installed::Version { number, .. } if number >= self.number => return Ok(false),
+            Installed::Prerelease => {
+                return Err(DbErr::Custom(SchemaError::Prerelease.to_string()));
+            }
+            Installed::Version { .. } | Installed::Nothing => {}
         }
         for statement in self.statements(backend)? {
             conn.execute_unprepared(&statement).await?;
@@ -105,8 +133,8 @@ impl SchemaVersion {
     /// Takes this version away again.
     pub(crate) async fn revert<C: ConnectionTrait>(&self, conn: &C) -> Result<(), DbErr> {
         let backend = conn.get_database_backend();
-        if table_exists(conn).await? {
-            let forget = format!("DELETE FROM outbox_schema WHERE version = {}", self.number);
+        if schema_table(conn).await? == Some(SchemaTable::Released) {
+            let forget = format!("DELETE FROM outbox_schema WHERE number = {}", self.number);
             conn.execute_unprepared(&forget).await?;
         }
         for statement in split(self.down.of(backend)?) {
@@ -120,7 +148,8 @@ impl SchemaVersion {
         let create = CREATE_SCHEMA_TABLE.of(backend)?;
         let record = INSERT_VERSION
             .of(backend)?
-            .replace("{version}", &self.number.to_string());
+            .replace("{number}", &self.number.to_string())
+            .replace("{compatible_from}", &self.compatible_from.to_string());
         let up = split(self.up.of(backend)?).map(str::to_owned);
         Ok(std::iter::once(create.to_owned())
             .chain(up)
@@ -146,25 +175,43 @@ impl MigrationTrait for SchemaVersion {
     }
 }
 
-/// The highest version recorded in the database, `None` if there is none.
-pub(crate) async fn installed<C: ConnectionTrait>(conn: &C) -> Result<Option<i32>, DbErr> {
-    if !table_exists(conn).await? {
-        return Ok(None);
+/// What the database has.
+pub(crate) async fn installed<C: ConnectionTrait>(conn: &C) -> Result<Installed, DbErr> {
+    match schema_table(conn).await? {
+        None => return Ok(Installed::Nothing),
+        Some(SchemaTable::Prerelease) => return Ok(Installed::Prerelease),
+        Some(SchemaTable::Released) => {}
     }
     let newest = Statement::from_string(
         conn.get_database_backend(),
-        "SELECT version FROM outbox_schema ORDER BY version DESC LIMIT 1",
+        "SELECT number, compatible_from FROM outbox_schema ORDER BY number DESC LIMIT 1",
     );
-    conn.query_one_raw(newest)
-        .await?
-        .map(|row| row.try_get_by_index(0))
-        .transpose()
+    let Some(row) = conn.query_one_raw(newest).await? else {
+        return Ok(Installed::Nothing);
+    };
+    Ok(Installed::Version {
+        number: row.try_get_by_index(0)?,
+        compatible_from: row.try_get_by_index(1)?,
+    })
 }
 
-async fn table_exists<C: ConnectionTrait>(conn: &C) -> Result<bool, DbErr> {
+/// Whose table `outbox_schema` is.
+#[derive(PartialEq, Eq)]
+enum SchemaTable {
+    Released,
+    Prerelease,
+}
+
+async fn schema_table<C: ConnectionTrait>(conn: &C) -> Result<Option<SchemaTable>, DbErr> {
     let backend = conn.get_database_backend();
-    let probe = Statement::from_string(backend, SCHEMA_TABLE_EXISTS.of(backend)?);
-    Ok(conn.query_one_raw(probe).await?.is_some())
+    let probe = Statement::from_string(backend, SCHEMA_TABLE.of(backend)?);
+    let Some(row) = conn.query_one_raw(probe).await? else {
+        return Ok(None);
+    };
+    Ok(Some(match row.try_get_by_index::<i64>(0)? {
+        0 => SchemaTable::Prerelease,
+        _ => SchemaTable::Released,
+    }))
 }
 
 /// Our files end each statement with a semicolon at the end of a line, and

@@ -1,14 +1,14 @@
 //! Into the queue, inside the caller's transaction.
 //!
 //! Everything is checked before anything is written. Nothing is looked up: the
-//! ids of queue and partition follow from the queue's name. A producer needs no
+//! id of the queue follows from its name, the slot from the key. A producer needs no
 //! running outbox, only the tables.
 
 use crate::error::{EnqueueError, EnqueueErrorKind};
 use crate::key::MAX_KEY_LEN;
-use crate::message::{NewMessage, OutboxMessageId};
+use crate::message::{NewMessage, OutboxMessageId, UniqueId};
 use crate::name::check_name;
-use crate::queue::Queue;
+use crate::queue::{Queue, Slot};
 use crate::store::incoming::{self, NewRow};
 use crate::wake;
 use sea_orm::ConnectionTrait;
@@ -70,12 +70,14 @@ where
 pub(crate) fn prepare(queue: &Queue, message: NewMessage) -> Result<NewRow, EnqueueError> {
     check(queue, &message)
         .map_err(|kind| EnqueueError::new(queue.name(), &message.event_type, kind))
-        .map(|(partition_id, headers)| NewRow {
-            partition_id,
+        .map(|(slot, headers)| NewRow {
+            slot,
+            unique_id: UniqueId::new(),
             event_type: message.event_type,
             key: message.key,
             payload: message.payload,
             headers,
+            target: None,
         })
 }
 
@@ -127,8 +129,8 @@ pub(crate) async fn write_all<C: ConnectionTrait>(
     }
 }
 
-/// The partition's id and the encoded headers of a message that may be written.
-fn check(queue: &Queue, message: &NewMessage) -> Result<(i64, Option<String>), EnqueueErrorKind> {
+/// The slot and the encoded headers of a message that may be written.
+fn check(queue: &Queue, message: &NewMessage) -> Result<(Slot, Option<String>), EnqueueErrorKind> {
     check_name("an event type", &message.event_type).map_err(EnqueueErrorKind::InvalidName)?;
     if message.payload.len() > message.max_payload {
         return Err(EnqueueErrorKind::PayloadTooLarge {
@@ -147,15 +149,16 @@ fn check(queue: &Queue, message: &NewMessage) -> Result<(i64, Option<String>), E
         .headers
         .encode()
         .map_err(EnqueueErrorKind::InvalidHeader)?;
-    let partition = message
-        .partition
-        .unwrap_or_else(|| queue.partition_of_key(&message.key));
-    let partition_id =
-        queue
-            .partition_id(partition)
-            .ok_or(EnqueueErrorKind::PartitionOutOfRange {
+    let partitions = queue.partitions().count();
+    let slot = match message.partition {
+        None => Slot::of_key(&message.key),
+        Some(partition) if partition < partitions => Slot::of_partition(partition),
+        Some(partition) => {
+            return Err(EnqueueErrorKind::PartitionOutOfRange {
                 partition,
-                partitions: queue.partitions().count(),
-            })?;
-    Ok((partition_id, headers))
+                partitions,
+            });
+        }
+    };
+    Ok((slot, headers))
 }

@@ -52,6 +52,7 @@ pub use handler::{
 pub use key::{EventKey, MAX_KEY_LEN};
 pub use message::{
     DEFAULT_MAX_PAYLOAD, EnqueueOptions, Headers, InvalidHeader, NewMessage, OutboxMessageId,
+    UniqueId,
 };
 pub use name::{InvalidName, MAX_NAME_LEN, is_valid_name};
 pub use queue::{InvalidPartitions, Partitions, Queue, QueueType, Slot, queue_id};

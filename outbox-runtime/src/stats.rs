@@ -1,7 +1,7 @@
 //! How an outbox is doing, for dashboards and for people at night.
 
 use crate::message::OutboxMessageId;
-use crate::queue::{number_of, queue_of};
+use crate::queue::{Slot, number_of, queue_of};
 use crate::store::stats::{self, CursorRow, FailureRow};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::fmt;
@@ -16,8 +16,8 @@ const FAILURES: u32 = 100;
 pub struct OutboxStats {
     /// The queues the database knows, by name.
     pub queues: Vec<QueueStats>,
-    /// Messages of queues or partitions that nobody registered. They are kept;
-    /// a producer was probably compiled with another number of partitions.
+    /// Messages of queues that nobody registered, or of partitions that their queue does not
+    /// have. They are kept.
     pub unregistered: Vec<UnregisteredMessages>,
 }
 
@@ -85,7 +85,7 @@ pub struct FailingMessage {
     pub event_type: String,
     /// The bytes of its key.
     pub key: Vec<u8>,
-    /// How many attempts failed.
+    /// How many attempts failed, or are under way in quarantine.
     pub attempts: u32,
     /// When it is tried again; zero if it is due.
     pub due_in: Duration,
@@ -102,8 +102,8 @@ pub struct FailingMessage {
 pub struct UnregisteredMessages {
     /// The id of their queue: [`queue_id`](crate::queue_id) of its name.
     pub queue_id: i64,
-    /// The partition they were sent to.
-    pub partition: u32,
+    /// The partition they were sent to, if it was chosen by hand.
+    pub partition: Option<u32>,
     /// How many there are.
     pub count: u64,
 }
@@ -143,7 +143,9 @@ pub(crate) async fn read(db: &DatabaseConnection) -> Result<OutboxStats, DbErr> 
             .into_iter()
             .map(|row| UnregisteredMessages {
                 queue_id: row.queue_id,
-                partition: number_of(row.partition_id),
+                partition: row
+                    .slot
+                    .and_then(|slot| Slot::from_stored(slot).chosen_partition()),
                 count: count(row.rows),
             })
             .collect(),
@@ -194,7 +196,7 @@ fn failing(row: &FailureRow) -> FailingMessage {
         id: row.id.into(),
         event_type: row.event_type.clone(),
         key: row.key.clone(),
-        attempts: row.attempts.unsigned_abs(),
+        attempts: row.attempts.total().unsigned_abs(),
         due_in: duration(row.due_us),
         reason: row.reason.clone(),
         blocking: row.blocking,

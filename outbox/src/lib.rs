@@ -68,9 +68,9 @@ pub use outbox_runtime::{
     LeasedMessageHandler, MAX_KEY_LEN, MAX_NAME_LEN, Message, Mode, NewMessage, Outbox,
     OutboxBuilder, OutboxHandle, OutboxHandler, OutboxMessage, OutboxMessageId, OutboxProfile,
     OutboxStats, OutboxTransaction, Outcome, PartitionStats, Partitions, Queue, QueueBuilder,
-    QueueStats, QueueType, Registry, RetryPolicy, StartError, State, StateType, StopReport,
-    TransactionalHandler, TransactionalMessageHandler, UnregisteredMessages, WorkerTuning, enqueue,
-    enqueue_batch, events, is_valid_name, queue_id, registry, testing,
+    QueueStats, QueueType, Registry, RetryPolicy, Slot, StartError, State, StateType, StopReport,
+    TransactionalHandler, TransactionalMessageHandler, UniqueId, UnregisteredMessages,
+    WorkerTuning, enqueue, enqueue_batch, events, is_valid_name, queue_id, registry, testing,
 };
 pub use outbox_runtime::{
     ClaimedLetters, DeadLetterClaim, DeadLetterFilter, DeadLetterId, DeadLetterMessage,

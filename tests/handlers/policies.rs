@@ -122,7 +122,7 @@ on_every_engine! {
         }
         C.enqueue(db.connection(), "x").await.unwrap();
         let due = async |millis| {
-            let sql = "SELECT COUNT(*) FROM outbox_attempt WHERE attempts = 1 AND not_before >";
+            let sql = "SELECT COUNT(*) FROM outbox_attempt WHERE failures = 1 AND not_before >";
             db.number(&format!("{sql} {}", db.from_now(millis))).await
         };
         eventually("a pause", async || due(50 * 60_000).await == 1).await;

@@ -163,17 +163,63 @@ on_every_engine! { empty;
         assert!(error.to_string().contains("outbox::migrate(&db)"), "{error}");
     }
 
-    async fn an_older_schema_is_refused_and_a_newer_one_is_not(db: &TestDb) {
+    async fn an_older_schema_is_refused(db: &TestDb) {
         outbox::migrate(db.connection()).await.unwrap();
-        db.execute("UPDATE outbox_schema SET version = 0").await;
+        db.execute("UPDATE outbox_schema SET number = 0").await;
         let error = outbox::check_schema(db.connection()).await.unwrap_err();
-        assert!(matches!(error, SchemaError::Older { found: 0, needed: 1 }), "{error}");
+        assert!(matches!(error, SchemaError::Older { found: 0, needed: 2 }), "{error}");
         assert!(error.to_string().contains("outbox::migrate(&db)"), "{error}");
-
         outbox::migrate(db.connection()).await.unwrap();
-        db.execute("UPDATE outbox_schema SET version = 999 WHERE version = 1").await;
+        outbox::check_schema(db.connection()).await.unwrap();
+    }
+
+    async fn a_newer_schema_is_accepted_only_if_it_says_so(db: &TestDb) {
+        outbox::migrate(db.connection()).await.unwrap();
+        db.execute("UPDATE outbox_schema SET number = 999").await;
         outbox::check_schema(db.connection()).await.unwrap();
         outbox::migrate(db.connection()).await.unwrap();
+
+        db.execute("UPDATE outbox_schema SET compatible_from = 998").await;
+        for error in [
+            outbox::check_schema(db.connection()).await.unwrap_err(),
+            outbox::migrate(db.connection()).await.unwrap_err(),
+        ] {
+            assert!(matches!(error, SchemaError::Newer { found: 999, .. }), "{error}");
+            assert!(error.to_string().contains("from version 998 on"), "{error}");
+        }
+        let started = outbox::Outbox::builder(db.connection().clone()).start().await;
+        let error = started.err().unwrap().to_string();
+        assert!(error.contains("from version 998 on"), "{error}");
+    }
+
+    /// Such tables have other ids in them, and their `outbox_schema` a column `version`.
+    async fn tables_from_before_the_first_release_are_refused_and_left_alone(db: &TestDb) {
+        for table in [
+            "CREATE TABLE outbox_schema (version INTEGER PRIMARY KEY, applied_at INTEGER)",
+            "CREATE TABLE outbox_queue (id BIGINT PRIMARY KEY)",
+            "INSERT INTO outbox_schema (version, applied_at) VALUES (1, 1)",
+            "INSERT INTO outbox_queue (id) VALUES (7)",
+        ] {
+            db.execute(table).await;
+        }
+        let before = schema_text(db).await;
+        for error in [
+            outbox::check_schema(db.connection()).await.unwrap_err(),
+            outbox::migrate(db.connection()).await.unwrap_err(),
+        ] {
+            assert!(matches!(error, SchemaError::Prerelease), "{error}");
+            assert!(error.to_string().contains("outbox::migrations::down(&db)"), "{error}");
+        }
+        let error = UserMigrator::up(db.connection(), None).await.unwrap_err();
+        assert!(error.to_string().contains("before the first release"), "{error}");
+        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_queue").await, 1);
+
+        db.execute("DROP TABLE IF EXISTS orders").await;
+        db.execute("DROP TABLE IF EXISTS seaql_migrations").await;
+        assert_eq!(schema_text(db).await, before);
+        outbox::migrations::down(db.connection()).await.unwrap();
+        outbox::migrate(db.connection()).await.unwrap();
+        outbox::check_schema(db.connection()).await.unwrap();
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a dead letter is, and what an operation on some of them says.
 
-use crate::message::{Headers, OutboxMessageId};
+use crate::message::{Headers, OutboxMessageId, UniqueId};
+use crate::queue::Slot;
 use std::fmt;
 use std::time::SystemTime;
 
@@ -124,6 +125,11 @@ pub struct DeadLetterMessage {
     /// The message it was sent again as. That one names this letter's message in
     /// the header [`REQUEUED_FROM`](super::REQUEUED_FROM).
     pub requeued_as: Option<OutboxMessageId>,
+    /// The slot of its key, or of the partition that was chosen for it.
+    pub slot: Slot,
+    /// What tells the message from every other. It keeps it when the letter is requeued
+    /// unchanged.
+    pub unique_id: UniqueId,
 }
 
 /// Keys and payloads may be secrets: they are not shown.

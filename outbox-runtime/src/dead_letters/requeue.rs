@@ -5,8 +5,8 @@ use super::filter::DeadLetterScope;
 use super::letter::{DeadLetterId, DeadLetterMessage};
 use super::parts::Parts;
 use crate::decode::Undecodable;
-use crate::message::OutboxMessageId;
-use crate::queue::{partition_id, queue_id, queue_of};
+use crate::message::{OutboxMessageId, UniqueId};
+use crate::queue::queue_id;
 use crate::store::dead_letter::{self, Holder, Part};
 use crate::store::incoming::NewRow;
 use crate::store::race::Races;
@@ -195,8 +195,8 @@ async fn send_part(
     };
     // In the order of the ids, which within a key is that of its messages.
     for letter in dead_letter::by_ids(tx, &done.ids).await? {
-        let partition_id = partition_id(queue_id(&letter.queue), letter.partition);
-        let known = dead_letter::can_be_requeued(tx, partition_id, &letter.consumer).await?;
+        let queue_id = queue_id(&letter.queue);
+        let known = dead_letter::can_be_requeued(tx, queue_id, &letter.consumer).await?;
         let content = if known {
             repair(&letter)
         } else {
@@ -207,9 +207,9 @@ async fn send_part(
         };
         match content {
             Ok(content) => {
-                let row = new_row(&letter, partition_id, content);
-                let id = dead_letter::send_again(tx, letter.id, &letter.consumer, row).await?;
-                done.queues.insert(queue_of(partition_id));
+                let row = new_row(&letter, content);
+                let id = dead_letter::send_again(tx, letter.id, queue_id, row).await?;
+                done.queues.insert(queue_id);
                 done.requeued.push(Requeued {
                     letter: letter.id,
                     message: id.into(),
@@ -224,16 +224,22 @@ async fn send_part(
     Ok(done)
 }
 
-/// Its own partition, whatever its key: that is where the rest of its key is. What
-/// was accepted once is not measured again.
-fn new_row(letter: &DeadLetterMessage, partition_id: i64, content: Content) -> NewRow {
+/// Its own slot, whatever its key: that is where the rest of its key is. What
+/// was accepted once is not measured again. One that was repaired is another message.
+fn new_row(letter: &DeadLetterMessage, content: Content) -> NewRow {
     let mut headers = letter.headers.clone();
     headers.insert(REQUEUED_FROM, letter.message_id.to_string());
+    let unchanged = content.event_type == letter.event_type && content.payload == letter.payload;
     NewRow {
-        partition_id,
+        slot: letter.slot,
+        unique_id: match unchanged {
+            true => letter.unique_id,
+            false => UniqueId::new(),
+        },
         event_type: content.event_type,
         key: letter.key.clone(),
         payload: content.payload,
         headers: Some(headers.to_json()),
+        target: Some(letter.consumer.clone()),
     }
 }

@@ -77,7 +77,7 @@ pub(crate) struct Words {
 /// number of rows. For engines that need several statements where PostgreSQL
 /// needs one.
 pub(crate) struct ByKeys {
-    /// The queue's id, `[[id, partition_id], ...]`
+    /// The queue's id, `[[id, slot], ...]`
     pub(crate) insert_incoming: &'static str,
     /// `[[partition_id, seq, id], ...]`
     pub(crate) insert_outgoing: &'static str,
@@ -93,7 +93,7 @@ pub(crate) struct ByKeys {
 
 /// One incoming row, where it is a statement of its own.
 const INSERT_ONE_INCOMING: &str = "\
-    INSERT INTO outbox_incoming (queue_id, id, partition_id) VALUES (?, ?, ?)";
+    INSERT INTO outbox_incoming (queue_id, id, slot) VALUES (?, ?, ?)";
 
 /// How much one statement that writes bodies may carry.
 pub(crate) fn chunk_limit<C: ConnectionTrait>(conn: &C) -> Result<ChunkLimit, DbErr> {
@@ -110,13 +110,13 @@ pub(crate) async fn insert_message<C: ConnectionTrait>(
     queue_id: i64,
     row: NewRow,
 ) -> Result<i64, DbErr> {
-    let partition_id = row.partition_id;
+    let slot = row.slot.stored();
     let id = match Dialect::of(conn)? {
         Dialect::Postgres => return postgres::insert_message(conn, queue_id, row).await,
-        Dialect::MySql => mysql::insert_body(conn, row).await?,
-        Dialect::Sqlite => sqlite::insert_body(conn, row).await?,
+        Dialect::MySql => mysql::insert_body(conn, queue_id, row).await?,
+        Dialect::Sqlite => sqlite::insert_body(conn, queue_id, row).await?,
     };
-    let values = [queue_id.into(), id.into(), partition_id.into()];
+    let values = [queue_id.into(), id.into(), slot.into()];
     execute(conn, INSERT_ONE_INCOMING, values).await?;
     Ok(id)
 }
@@ -130,21 +130,22 @@ pub(crate) async fn insert_messages<C: ConnectionTrait>(
     if Dialect::of(conn)? == Dialect::Postgres {
         return postgres::insert_messages(conn, queue_id, rows).await;
     }
-    let partition_ids: Vec<i64> = rows.iter().map(|row| row.partition_id).collect();
-    let ids = insert_bodies(conn, rows).await?;
-    insert_incoming(conn, queue_id, &ids, &partition_ids).await?;
+    let slots: Vec<i16> = rows.iter().map(|row| row.slot.stored()).collect();
+    let ids = insert_bodies(conn, queue_id, rows).await?;
+    insert_incoming(conn, queue_id, &ids, &slots).await?;
     Ok(ids)
 }
 
 /// Writes the bodies of one chunk; returns the ids in order.
 pub(crate) async fn insert_bodies<C: ConnectionTrait>(
     conn: &C,
+    queue_id: i64,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     match Dialect::of(conn)? {
         Dialect::Postgres => Err(postgres::too_large()),
-        Dialect::MySql => mysql::insert_bodies(conn, rows).await,
-        Dialect::Sqlite => sqlite::insert_bodies(conn, rows).await,
+        Dialect::MySql => mysql::insert_bodies(conn, queue_id, rows).await,
+        Dialect::Sqlite => sqlite::insert_bodies(conn, queue_id, rows).await,
     }
 }
 
@@ -153,14 +154,14 @@ pub(crate) async fn insert_incoming<C: ConnectionTrait>(
     conn: &C,
     queue_id: i64,
     ids: &[i64],
-    partition_ids: &[i64],
+    slots: &[i16],
 ) -> Result<(), DbErr> {
     let by_keys = match Dialect::of(conn)? {
         Dialect::Postgres => return Err(postgres::too_large()),
         Dialect::MySql => &mysql::BY_KEYS,
         Dialect::Sqlite => &sqlite::BY_KEYS,
     };
-    let values = [queue_id.into(), json_pairs(ids, partition_ids).into()];
+    let values = [queue_id.into(), json_pairs(ids, slots).into()];
     execute(conn, by_keys.insert_incoming, values).await?;
     Ok(())
 }
@@ -185,24 +186,28 @@ pub(crate) fn values_list(insert: &str, values: &str, count: usize) -> String {
     sql
 }
 
-/// The four values of each row, in the order of the columns.
-fn body_values(rows: Vec<NewRow>) -> impl Iterator<Item = Value> {
-    rows.into_iter().flat_map(|row| {
+/// The values of each row, in the order of the columns.
+fn body_values(queue_id: i64, rows: Vec<NewRow>) -> impl Iterator<Item = Value> {
+    rows.into_iter().flat_map(move |row| {
         [
+            queue_id.into(),
+            row.slot.stored().into(),
+            row.unique_id.stored().into(),
             row.event_type.into_owned().into(),
             row.key.into(),
             row.payload.into(),
             row.headers.into(),
+            row.target.into(),
         ]
     })
 }
 
-/// `[[id,partition_id],...]`: numbers only, so this is JSON.
-fn json_pairs(ids: &[i64], partition_ids: &[i64]) -> String {
+/// `[[id,slot],...]`: numbers only, so this is JSON.
+fn json_pairs(ids: &[i64], slots: &[i16]) -> String {
     let pairs: Vec<String> = ids
         .iter()
-        .zip(partition_ids)
-        .map(|(id, partition_id)| format!("[{id},{partition_id}]"))
+        .zip(slots)
+        .map(|(id, slot)| format!("[{id},{slot}]"))
         .collect();
     format!("[{}]", pairs.join(","))
 }

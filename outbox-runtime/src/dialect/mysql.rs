@@ -16,7 +16,7 @@ pub(super) const WORDS: Words = Words {
     or_ignore: "ON DUPLICATE KEY UPDATE @ = @",
     or_update: "ON DUPLICATE KEY UPDATE",
     unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
-        AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
+        AND i.slot < 16384 + q.partitions)",
     // There is no mark.
     below_mark: "1 = 0",
     with_seen: "",
@@ -27,9 +27,9 @@ pub(super) const WORDS: Words = Words {
 pub(crate) const BY_KEYS: ByKeys = ByKeys {
     // The outer join is a check: an id without a body becomes NULL, which the column
     // refuses, and the whole statement fails.
-    insert_incoming: "INSERT INTO outbox_incoming (queue_id, id, partition_id) \
-        SELECT ?, b.id, k.partition_id FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
-            id BIGINT PATH '$[0]', partition_id BIGINT PATH '$[1]' \
+    insert_incoming: "INSERT INTO outbox_incoming (queue_id, id, slot) \
+        SELECT ?, b.id, k.slot FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
+            id BIGINT PATH '$[0]', slot SMALLINT PATH '$[1]' \
         )) AS k LEFT JOIN outbox_body b ON b.id = k.id",
     insert_outgoing: "INSERT INTO outbox_outgoing (partition_id, seq, id) \
         SELECT k.partition_id, k.seq, k.id FROM JSON_TABLE(?, '$[*]' COLUMNS ( \
@@ -54,25 +54,31 @@ pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
 };
 
 const INSERT_BODY: &str = "\
-    INSERT INTO outbox_body (event_type, `key`, payload, headers, enqueued_at) VALUES ";
-const BODY_VALUES: &str = "(?, ?, ?, ?, UTC_TIMESTAMP(6))";
+    INSERT INTO outbox_body \
+    (queue_id, slot, unique_id, event_type, `key`, payload, headers, target, enqueued_at) VALUES ";
+const BODY_VALUES: &str = "(?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))";
 
 /// How far apart the ids of one INSERT are: more than 1 with several writers.
 const SELECT_ID_STEP: &str = "SELECT CAST(@@auto_increment_increment AS SIGNED)";
 
 /// The id comes with the answer to the INSERT itself: asking for it afterwards
 /// could be answered by another connection of the pool.
-pub(super) async fn insert_body<C: ConnectionTrait>(conn: &C, row: NewRow) -> Result<i64, DbErr> {
-    insert_first(conn, vec![row]).await
+pub(super) async fn insert_body<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    row: NewRow,
+) -> Result<i64, DbErr> {
+    insert_first(conn, queue_id, vec![row]).await
 }
 
 /// InnoDB gives the rows of one VALUES list ids at even distances, in order.
 pub(super) async fn insert_bodies<C: ConnectionTrait>(
     conn: &C,
+    queue_id: i64,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let count = rows.len();
-    let first = insert_first(conn, rows).await?;
+    let first = insert_first(conn, queue_id, rows).await?;
     let step: i64 = conn
         .query_one_raw(statement(SELECT_ID_STEP, []))
         .await?
@@ -86,10 +92,14 @@ pub(super) async fn insert_bodies<C: ConnectionTrait>(
 }
 
 /// Writes bodies; returns the id of the first.
-async fn insert_first<C: ConnectionTrait>(conn: &C, rows: Vec<NewRow>) -> Result<i64, DbErr> {
+async fn insert_first<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    rows: Vec<NewRow>,
+) -> Result<i64, DbErr> {
     let sql = super::values_list(INSERT_BODY, BODY_VALUES, rows.len());
     let done = conn
-        .execute_raw(statement(&sql, super::body_values(rows)))
+        .execute_raw(statement(&sql, super::body_values(queue_id, rows)))
         .await?;
     i64::try_from(done.last_insert_id()).map_err(|_| DbErr::UnpackInsertId)
 }

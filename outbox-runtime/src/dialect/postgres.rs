@@ -20,11 +20,11 @@ pub(super) const WORDS: Words = Words {
     unsequenced: "(SELECT i.id FROM outbox_incoming i \
         WHERE (i.queue_id, i.id) > (q.id, q.low_id) \
             AND (i.queue_id, i.id) <= (q.id, 9223372036854775807) \
-            AND CASE WHEN i.partition_id >= q.id THEN i.partition_id < q.id + q.partitions END \
+            AND i.slot < 16384 + q.partitions \
         ORDER BY i.queue_id, i.id LIMIT 1) IS NOT NULL",
     below_mark: "(SELECT i.id FROM outbox_incoming i \
         WHERE (i.queue_id, i.id) >= (q.id, 0) AND (i.queue_id, i.id) <= (q.id, q.low_id) \
-            AND CASE WHEN i.partition_id >= q.id THEN i.partition_id < q.id + q.partitions END \
+            AND i.slot < 16384 + q.partitions \
         ORDER BY i.queue_id, i.id LIMIT 1) IS NOT NULL",
     with_seen: "WITH s AS (UPDATE outbox_consumer c SET seen_at = clock_timestamp() \
         FROM unnest(?::bigint[], ?::text[], ?::text[]) AS m (queue_id, name, event_types) \
@@ -43,32 +43,34 @@ pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
 const INSERT_MESSAGE: &str = "\
     WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok), \
     b AS ( \
-        INSERT INTO outbox_body (event_type, key, payload, headers, enqueued_at) \
-        SELECT $3, $4, $5, $6, clock_timestamp() FROM x WHERE x.ok \
+        INSERT INTO outbox_body (queue_id, slot, unique_id, event_type, key, payload, headers, \
+            target, enqueued_at) \
+        SELECT $1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() FROM x WHERE x.ok \
         RETURNING id \
     ) \
-    INSERT INTO outbox_incoming (queue_id, id, partition_id) \
+    INSERT INTO outbox_incoming (queue_id, id, slot) \
     SELECT $1, b.id, $2 FROM b \
     RETURNING id";
 
 /// The same for arrays: the text does not change with the number of rows. ORDER
-/// BY gives ids in the order of the list; `row_number()` finds a row's partition
-/// again, because RETURNING cannot carry it along. Where all events are of one type that
+/// BY gives ids in the order of the list. Where all events are of one type that
 /// is given once, and where none has headers none are given: `unnest` fills shorter arrays
 /// up with nulls. The ids come back as one row, which costs the client less than many.
 const INSERT_MESSAGES: &str = "\
     WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok), \
     b AS ( \
-        INSERT INTO outbox_body (event_type, key, payload, headers, enqueued_at) \
-        SELECT COALESCE(m.event_type, ($3::text[])[1]), m.key, m.payload, \
-            NULLIF(m.headers, ''), clock_timestamp() \
-        FROM x, unnest($3::text[], $4::bytea[], $5::bytea[], $6::text[]) \
-            WITH ORDINALITY AS m (event_type, key, payload, headers, place) \
+        INSERT INTO outbox_body (queue_id, slot, unique_id, event_type, key, payload, headers, \
+            enqueued_at) \
+        SELECT $1, m.slot, m.unique_id, COALESCE(m.event_type, ($4::text[])[1]), m.key, \
+            m.payload, NULLIF(m.headers, ''), clock_timestamp() \
+        FROM x, unnest($2::smallint[], $3::uuid[], $4::text[], $5::bytea[], $6::bytea[], \
+                $7::text[]) WITH ORDINALITY \
+            AS m (slot, unique_id, event_type, key, payload, headers, place) \
         WHERE x.ok ORDER BY m.place \
-        RETURNING id \
+        RETURNING id, slot \
     ), i AS ( \
-        INSERT INTO outbox_incoming (queue_id, id, partition_id) \
-        SELECT $1, b.id, ($2::bigint[])[row_number() OVER (ORDER BY b.id)] FROM b \
+        INSERT INTO outbox_incoming (queue_id, id, slot) \
+        SELECT $1, b.id, b.slot FROM b \
         RETURNING id \
     ) \
     SELECT array_agg(id) FROM i";
@@ -80,11 +82,13 @@ pub(super) async fn insert_message<C: ConnectionTrait>(
 ) -> Result<i64, DbErr> {
     let values = [
         queue_id.into(),
-        row.partition_id.into(),
+        row.slot.stored().into(),
+        row.unique_id.stored().into(),
         row.event_type.into_owned().into(),
         row.key.into(),
         row.payload.into(),
         row.headers.into(),
+        row.target.into(),
     ];
     conn.query_one_raw(statement(INSERT_MESSAGE, values))
         .await?
@@ -98,10 +102,7 @@ pub(super) async fn insert_messages<C: ConnectionTrait>(
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let count = rows.len();
-    let partition_ids: Vec<i64> = rows.iter().map(|row| row.partition_id).collect();
-    let values = [queue_id.into(), partition_ids.into()]
-        .into_iter()
-        .chain(columns(rows));
+    let values = [queue_id.into()].into_iter().chain(columns(rows));
     let inserted = conn.query_one_raw(statement(INSERT_MESSAGES, values));
     let row = inserted.await?.ok_or(DbErr::RecordNotInserted)?;
     super::in_the_order_of_the_list(row.try_get_by_index(0)?, count)
@@ -121,13 +122,15 @@ fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
     Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
 }
 
-/// The rows as four arrays; in one of headers an empty text is none, for arrays of NULLs
+/// The rows as arrays; in the one of headers an empty text is none, for arrays of NULLs
 /// cannot be bound.
-fn columns(rows: Vec<NewRow>) -> [Value; 4] {
+fn columns(rows: Vec<NewRow>) -> [Value; 6] {
     let one_type = rows
         .windows(2)
         .all(|two| two[0].event_type == two[1].event_type);
     let no_headers = rows.iter().all(|row| row.headers.is_none());
+    let mut slots = Vec::with_capacity(rows.len());
+    let mut unique_ids = Vec::with_capacity(rows.len());
     let mut types: Vec<String> = Vec::new();
     let mut keys = Vec::with_capacity(rows.len());
     let mut payloads = Vec::with_capacity(rows.len());
@@ -136,11 +139,20 @@ fn columns(rows: Vec<NewRow>) -> [Value; 4] {
         if types.is_empty() || !one_type {
             types.push(row.event_type.into_owned());
         }
+        slots.push(row.slot.stored());
+        unique_ids.push(row.unique_id.stored());
         keys.push(row.key);
         payloads.push(row.payload);
         if !no_headers {
             headers.push(row.headers.unwrap_or_default());
         }
     }
-    [types.into(), keys.into(), payloads.into(), headers.into()]
+    [
+        slots.into(),
+        unique_ids.into(),
+        types.into(),
+        keys.into(),
+        payloads.into(),
+        headers.into(),
+    ]
 }

@@ -1,6 +1,7 @@
 //! PostgreSQL's claims: one statement each, or one for many.
 
 use super::postgres_worker::query;
+use crate::store::attempts::Attempts;
 use crate::store::claims::QuickClaim;
 use crate::store::cursor::{ClaimRequest, Claimed, Place, RawRow};
 use crate::store::kept::Kept;
@@ -17,9 +18,8 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement};
 /// here would be older than it, the failure record above all.
 /// An acknowledgement counts (`held`) if the message it is about (`$13`, `$14`) still has its
 /// number. `c` is the cursor after the acknowledgement. `m` are the records of attempts
-/// beyond it, `f` is that of the next message if it failed: while there is one, or
-/// after a claim that died (`claimed > processed`), one message is claimed, and
-/// charged as it is (`g`) unless its record says that it is done. `n` are the rows;
+/// beyond it, `f` is that of the next message unless it is done: while there is one, or
+/// after a claim that died (`claimed > processed`), one message is claimed. `n` are the rows;
 /// none before the next attempt is due, none from a later one that failed on, none of
 /// a paused queue, none if `$8` is 0, which only acknowledges, and no suspect that
 /// `$11` refuses. `u` writes. Of the rows only those are returned whose bodies come to `$15`
@@ -59,22 +59,23 @@ macro_rules! claim {
             CASE WHEN held THEN $6 ELSE claimed_seq END AS claimed \
         FROM l \
     ), m AS MATERIALIZED ( \
-        SELECT a.seq, a.attempts, a.not_before FROM outbox_attempt a \
+        SELECT a.seq, a.failures, a.deaths, a.done, a.not_before FROM outbox_attempt a \
         WHERE a.partition_id = $1 AND a.consumer = $2 AND a.seq > (SELECT processed FROM c) \
     ), f AS MATERIALIZED ( \
         SELECT a.not_before > clock_timestamp() AS waiting, \
-            (extract(epoch FROM a.not_before - clock_timestamp()) * 1000000)::bigint AS due_in \
-        FROM c JOIN m AS a ON a.seq = c.processed + 1 AND a.attempts > 0 \
+            (extract(epoch FROM a.not_before - clock_timestamp()) * 1000000)::bigint AS due_in, \
+            a.failures, a.deaths \
+        FROM c JOIN m AS a ON a.seq = c.processed + 1 AND NOT a.done \
     ), n AS MATERIALIZED ( \
         SELECT o.seq, o.id FROM ( \
         SELECT o.seq, o.id FROM outbox_outgoing o \
         WHERE EXISTS (SELECT FROM c) AND NOT EXISTS (SELECT FROM f WHERE waiting) \
             AND NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1 & -4096::bigint AND paused) \
             AND NOT EXISTS (SELECT FROM c WHERE c.claimed > c.processed \
-                AND ($11 = 2 OR ($11 = 1 AND EXISTS (SELECT FROM f)))) \
+                AND ($11 = 2 OR ($11 = 1 AND EXISTS (SELECT FROM f WHERE deaths > 0)))) \
             AND o.partition_id = $1 AND o.seq > (SELECT processed FROM c) \
             AND o.seq < (SELECT COALESCE(min(m.seq), 9223372036854775807) FROM m, c \
-                WHERE m.attempts > 0 AND m.seq > c.processed + 1) \
+                WHERE NOT m.done AND m.seq > c.processed + 1) \
         ORDER BY o.seq LIMIT 10000 \
         ) AS o ORDER BY o.seq \
         LIMIT (SELECT CASE WHEN $8 > 0 AND (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
@@ -86,29 +87,22 @@ macro_rules! claim {
             lease_epoch = c.lease_epoch + CASE WHEN k.last IS NULL THEN 0 ELSE 1 END, \
             lease_owner = CASE WHEN k.last IS NULL THEN NULL ELSE $3 END, \
             lease_until = CASE WHEN k.last IS NULL THEN NULL \
-                ELSE clock_timestamp() + $7 * interval '1 microsecond' END \
+                ELSE clock_timestamp() + $7 * interval '1 microsecond' END, \
+            lease_ms = CASE WHEN k.last IS NULL THEN lease_ms ELSE $16 END \
         FROM c, (SELECT max(seq) AS last FROM n) AS k \
         WHERE ctid = (SELECT place FROM r) AND (c.held OR k.last IS NOT NULL) \
         RETURNING outbox_cursor.lease_epoch, outbox_cursor.ctid AS place, \
             outbox_cursor.xmin AS version, \
             outbox_cursor.xmin = pg_current_xact_id()::xid AS outermost \
-    ), g AS ( \
-        INSERT INTO outbox_attempt AS a (partition_id, consumer, seq, attempts, not_before) \
-        SELECT $1, $2, n.seq, 1, clock_timestamp() FROM n, c \
-        WHERE (c.claimed > c.processed OR EXISTS (SELECT FROM f)) \
-            AND NOT EXISTS (SELECT FROM m WHERE m.seq = n.seq AND m.attempts = 0) \
-        ON CONFLICT (partition_id, consumer, seq) \
-            DO UPDATE SET attempts = LEAST(a.attempts, 2147483646) + 1 \
-        RETURNING attempts \
     ), d AS ( \
         DELETE FROM outbox_attempt \
         WHERE $10 AND EXISTS (SELECT FROM c WHERE held) \
             AND partition_id = $1 AND consumer = $2 AND seq <= $5 \
     ) \
     SELECT c.held, c.claimed > c.processed, c.claimed, (SELECT due_in FROM f), \
-        (SELECT lease_epoch FROM u), (SELECT attempts FROM g), \
+        (SELECT lease_epoch FROM u), (SELECT failures FROM f), (SELECT deaths FROM f), \
         b.seq, b.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
-        (SELECT outermost FROM u), b.seq IN (SELECT m.seq FROM m WHERE m.attempts = 0), \
+        b.unique_id, (SELECT outermost FROM u), b.seq IN (SELECT m.seq FROM m WHERE m.done), \
         COALESCE((SELECT place FROM u), (SELECT place FROM r))::text, \
         COALESCE((SELECT version FROM u), (SELECT version FROM r))::text, c.processed, \
         (SELECT max(seq) FROM n) \
@@ -116,7 +110,7 @@ macro_rules! claim {
         SELECT n.seq, n.id, b.*, sum(octet_length(b.payload)) OVER (ORDER BY n.seq ROWS UNBOUNDED PRECEDING) AS bytes \
         FROM n LEFT JOIN LATERAL ( \
             SELECT event_type, key, payload, headers, target, \
-                (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
+                (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us, unique_id \
             FROM outbox_body WHERE id = n.id OFFSET 0 \
         ) AS b ON true \
     ) AS b ON b.bytes IS NULL OR b.bytes - COALESCE(octet_length(b.payload), 0) < $15 \
@@ -153,6 +147,7 @@ pub(crate) async fn claim<C: ConnectionTrait>(
         ack.map_or(0, |ack| ack.anchor.0).into(),
         ack.map_or(0, |ack| ack.anchor.1).into(),
         request.most_bytes.into(),
+        request.lease_millis().into(),
     ];
     let sql = if ack.is_some() { ACK_AND_CLAIM } else { CLAIM };
     let rows = query(conn, sql, values).await?;
@@ -169,27 +164,32 @@ pub(crate) async fn claim<C: ConnectionTrait>(
             .transpose()?,
         due_in: first.try_get_by_index(3)?,
         epoch: epoch.unwrap_or(-1),
-        charged: first.try_get_by_index(5)?,
-        outermost: first.try_get_by_index::<Option<bool>>(14)?.unwrap_or(true),
+        attempts: match first.try_get_by_index::<Option<i32>>(5)? {
+            None => None,
+            Some(failures) => Some(Attempts {
+                failures,
+                deaths: first.try_get_by_index(6)?,
+            }),
+        },
+        outermost: first.try_get_by_index::<Option<bool>>(16)?.unwrap_or(true),
         cut: false,
         place: None,
-        uncharged: false,
         rows: Vec::with_capacity(rows.len()),
     };
     for row in &rows {
-        if let Some(seq) = row.try_get_by_index::<Option<i64>>(6)? {
-            let done = row.try_get_by_index(15)?;
-            let row = RawRow::read(row, seq, 7)?;
+        if let Some(seq) = row.try_get_by_index::<Option<i64>>(7)? {
+            let done = row.try_get_by_index(17)?;
+            let row = RawRow::read(row, seq, 8)?;
             claimed.rows.push(RawRow { done, ..row });
         }
     }
-    let last = first.try_get_by_index::<Option<i64>>(19)?;
+    let last = first.try_get_by_index::<Option<i64>>(21)?;
     claimed.cut = last > claimed.rows.last().map(|row| row.seq);
     if claimed.recovering.is_none() {
         claimed.place = Some(Place {
-            ctid: first.try_get_by_index(16)?,
-            version: first.try_get_by_index(17)?,
-            processed: first.try_get_by_index(18)?,
+            ctid: first.try_get_by_index(18)?,
+            version: first.try_get_by_index(19)?,
+            processed: first.try_get_by_index(20)?,
             lease: epoch.filter(|_| !claimed.rows.is_empty()),
         });
     }
@@ -236,7 +236,9 @@ const CLAIM_TOGETHER: &str = "\
             lease_epoch = c.lease_epoch + CASE WHEN m.last IS NULL THEN 0 ELSE 1 END, \
             lease_owner = CASE WHEN m.last IS NULL THEN NULL ELSE $9 END, \
             lease_until = CASE WHEN m.last IS NULL THEN NULL \
-                ELSE clock_timestamp() + m.lease * interval '1 microsecond' END \
+                ELSE clock_timestamp() + m.lease * interval '1 microsecond' END, \
+            lease_ms = CASE WHEN m.last IS NULL THEN c.lease_ms \
+                ELSE LEAST(m.lease / 1000, 2147483647) END \
         FROM ( \
             SELECT b.*, (SELECT max(n.seq) FROM n \
                 WHERE n.number = b.number AND n.seq > b.processed) AS last \
@@ -253,10 +255,11 @@ const CLAIM_TOGETHER: &str = "\
         RETURNING m.number, c.lease_epoch, c.ctid, c.xmin, c.processed_seq \
     ) \
     SELECT u.number, u.lease_epoch, u.ctid::text, u.xmin::text, u.processed_seq, \
-        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us \
+        n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
+        b.unique_id \
     FROM u LEFT JOIN n ON n.number = u.number AND n.seq > u.processed_seq LEFT JOIN LATERAL ( \
         SELECT event_type, key, payload, headers, target, \
-            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us \
+            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us, unique_id \
         FROM outbox_body WHERE id = n.id OFFSET 0 \
     ) AS b ON true \
     ORDER BY u.number, n.seq";

@@ -9,7 +9,8 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 /// `q` is the lock, taken only if there are any: a look that finds nothing writes
 /// nothing. Where asked it makes the commit asynchronous at no round trip's cost. `t` takes
 /// the rows by ctid; one that another pass took since our snapshot is skipped by the
-/// re-check. Partitions nobody registered are beyond the count and stay. Rows and CASE are
+/// re-check, and makes a partition of each slot: the lowest bits, also of a slot that is 16384 and
+/// a partition chosen by hand. One beyond the count stays. Rows are
 /// compared where an equality would do, because the planner takes that for a handful of
 /// rows, and sorts the whole backlog instead of walking the index. `r` are the partitions
 /// that are still where they were last (`$6`), and `u` moves them there. `v` moves all others
@@ -34,18 +35,17 @@ const SEQUENCE: &str = "\
         WHERE (i.queue_id, i.id) > ($1, CASE WHEN $4 THEN -1 ELSE \
                 (SELECT low_id FROM outbox_queue WHERE id = $1) END) \
             AND (i.queue_id, i.id) <= ($1, 9223372036854775807) \
-            AND CASE WHEN i.partition_id >= $1 THEN i.partition_id < $1 + \
-                (SELECT partitions FROM outbox_queue WHERE id = $1) END \
+            AND i.slot < 16384 + (SELECT partitions FROM outbox_queue WHERE id = $1) \
         ORDER BY i.queue_id, i.id LIMIT $2 \
     ), q AS MATERIALIZED ( \
-        SELECT low_id, high_id, high_xid, \
+        SELECT partitions, low_id, high_id, high_xid, \
             CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true) END \
         FROM outbox_queue WHERE id = $1 AND EXISTS (SELECT FROM i) \
         FOR NO KEY UPDATE SKIP LOCKED \
     ), t AS ( \
         DELETE FROM outbox_incoming \
         WHERE ctid = ANY (ARRAY(SELECT place FROM i WHERE EXISTS (SELECT FROM q))) \
-        RETURNING id, partition_id \
+        RETURNING id, $1 + (slot & (SELECT partitions - 1 FROM q)) AS partition_id \
     ), n AS ( \
         SELECT partition_id, count(*) AS rows FROM t GROUP BY partition_id \
     ), r AS MATERIALIZED ( \

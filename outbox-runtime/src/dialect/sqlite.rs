@@ -17,14 +17,14 @@ pub(super) const WORDS: Words = Words {
     or_ignore: "ON CONFLICT DO NOTHING",
     or_update: "ON CONFLICT (@) DO UPDATE SET",
     unsequenced: "EXISTS (SELECT 1 FROM outbox_incoming i WHERE i.queue_id = q.id \
-        AND i.partition_id >= q.id AND i.partition_id < q.id + q.partitions)",
+        AND i.slot < 16384 + q.partitions)",
     // There is no mark.
     below_mark: "1 = 0",
     with_seen: "",
 };
 
 pub(crate) const BY_KEYS: ByKeys = ByKeys {
-    insert_incoming: "INSERT INTO outbox_incoming (queue_id, id, partition_id) \
+    insert_incoming: "INSERT INTO outbox_incoming (queue_id, id, slot) \
         SELECT ?, value ->> 0, value ->> 1 FROM json_each(?)",
     insert_outgoing: "INSERT INTO outbox_outgoing (partition_id, seq, id) \
         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)",
@@ -44,21 +44,29 @@ pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
 };
 
 const INSERT_BODY: &str = "\
-    INSERT INTO outbox_body (event_type, key, payload, headers, enqueued_at) VALUES ";
-const BODY_VALUES: &str = "(?, ?, ?, ?, CAST(unixepoch('subsec') * 1000000 AS INTEGER))";
+    INSERT INTO outbox_body \
+    (queue_id, slot, unique_id, event_type, key, payload, headers, target, enqueued_at) VALUES ";
+const BODY_VALUES: &str = "(?, ?, ?, ?, ?, ?, ?, ?, \
+    CAST(unixepoch('subsec') * 1000000 AS INTEGER))";
 const RETURNING_ID: &str = " RETURNING id";
 
-pub(super) async fn insert_body<C: ConnectionTrait>(conn: &C, row: NewRow) -> Result<i64, DbErr> {
-    insert_bodies(conn, vec![row]).await.map(|ids| ids[0])
+pub(super) async fn insert_body<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    row: NewRow,
+) -> Result<i64, DbErr> {
+    let ids = insert_bodies(conn, queue_id, vec![row]).await?;
+    Ok(ids[0])
 }
 
 pub(super) async fn insert_bodies<C: ConnectionTrait>(
     conn: &C,
+    queue_id: i64,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let count = rows.len();
     let sql = super::values_list(INSERT_BODY, BODY_VALUES, count) + RETURNING_ID;
-    let inserted = conn.query_all_raw(statement(&sql, super::body_values(rows)));
+    let inserted = conn.query_all_raw(statement(&sql, super::body_values(queue_id, rows)));
     let ids = inserted
         .await?
         .iter()

@@ -105,6 +105,18 @@ impl OutboxBuilder {
                 problems.push(ConfigError::from_consumer_conflict(conflict, spec));
             }
         }
+        // Queues that this binary only produces to are not registered here, but those of another
+        // process may have another number of partitions.
+        let mut produced: Vec<Queue> = Vec::new();
+        for event in events() {
+            if !queues.contains(&&event.queue) && !produced.contains(&event.queue) {
+                produced.push(event.queue.clone());
+            }
+        }
+        let conflicts = retrying(|| registration::conflicts(&self.db, &produced)).await?;
+        for (queue, conflict) in conflicts {
+            problems.push(ConfigError::from_conflict(conflict, queue));
+        }
         StartError::unless_empty(problems)
     }
 

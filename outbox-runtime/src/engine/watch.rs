@@ -31,8 +31,9 @@ fn report(stats: &OutboxStats) {
             queue_id = rows.queue_id,
             partition = rows.partition,
             messages = rows.count,
-            "messages wait in a queue or partition that nobody registered; they are kept. Was a \
-             producer compiled with another number of partitions, or was its consumer never started?"
+            "messages wait that no process takes, because nobody registered their queue, or \
+             because it does not have the partition that was chosen for them; they are kept. Was \
+             their consumer never started, or does a producer send to partitions of its own choice?"
         );
     }
     for queue in &stats.queues {

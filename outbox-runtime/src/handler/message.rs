@@ -1,6 +1,6 @@
 //! What a handler is given.
 
-use crate::message::{Headers, OutboxMessageId};
+use crate::message::{Headers, OutboxMessageId, UniqueId};
 use crate::store::cursor::{RawBody, RawRow};
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ struct Body {
     payload: Vec<u8>,
     headers: Headers,
     enqueued_at: SystemTime,
+    unique_id: UniqueId,
 }
 
 impl OutboxMessage {
@@ -49,6 +50,7 @@ impl OutboxMessage {
                     .map(|json| Headers::decode(&json))
                     .unwrap_or_default(),
                 enqueued_at: SystemTime::UNIX_EPOCH + since_1970,
+                unique_id: body.unique_id,
             }),
         }
     }
@@ -61,7 +63,15 @@ impl OutboxMessage {
         }
     }
 
-    /// The id that `enqueue` returned: the same in every attempt.
+    /// What tells this message from every other, for ever: the same in every attempt and when a
+    /// dead letter is requeued unchanged. Make idempotency keys of it.
+    #[must_use]
+    pub fn unique_id(&self) -> UniqueId {
+        self.body.unique_id
+    }
+
+    /// The id that `enqueue` returned: the same in every attempt. After the database lost commits
+    /// or was restored, another message may have it: see [`unique_id`](Self::unique_id).
     #[must_use]
     pub fn id(&self) -> OutboxMessageId {
         self.id

@@ -1,10 +1,18 @@
-//! The slot of a key.
+//! The slot of a message.
 
 use super::Partitions;
 use sha2::{Digest, Sha256};
 
-/// One of 16,384 slots, to which a key belongs for ever: the low 14 bits of the SHA-256 of its
-/// bytes, `(b0 | b1 << 8) & 0x3fff`. Every database and every language can compute it.
+/// Slots from here on are partitions chosen by hand. Its low bits are clear, so that the mask of
+/// [`Slot::partition`] does for both kinds.
+const BY_HAND: u16 = 1 << 14;
+
+/// What a producer writes down of where a message goes. The sequencer makes a partition of it, so a
+/// producer need not know how many partitions its queue has.
+///
+/// A key belongs to one of 16,384 slots for ever: the low 14 bits of the SHA-256 of its bytes,
+/// `(b0 | b1 << 8) & 0x3fff`. Every database and every language can compute it. A partition that
+/// was chosen by hand is the slot 16,384 + its number.
 ///
 /// ```
 /// use outbox_runtime::{Partitions, Slot};
@@ -20,7 +28,23 @@ impl Slot {
     #[must_use]
     pub fn of_key(key: &[u8]) -> Self {
         let hash = Sha256::digest(key);
-        Self(u16::from_le_bytes([hash[0], hash[1]]) & 0x3fff)
+        Self(u16::from_le_bytes([hash[0], hash[1]]) & (BY_HAND - 1))
+    }
+
+    /// The slot of a message whose partition was chosen by hand.
+    #[expect(clippy::cast_possible_truncation, reason = "a queue has at most 64")]
+    pub(crate) const fn of_partition(number: u32) -> Self {
+        Self(BY_HAND + number as u16)
+    }
+
+    /// As the database has it.
+    pub(crate) fn from_stored(slot: i16) -> Self {
+        Self(slot.unsigned_abs())
+    }
+
+    /// As the database has it.
+    pub(crate) const fn stored(self) -> i16 {
+        self.0.cast_signed()
     }
 
     /// Its number.
@@ -34,5 +58,32 @@ impl Slot {
     #[must_use]
     pub const fn partition(self, partitions: Partitions) -> u32 {
         self.0 as u32 & (partitions.count() - 1)
+    }
+
+    /// The partition that was chosen by hand, if one was.
+    #[must_use]
+    pub const fn chosen_partition(self) -> Option<u32> {
+        match self.0.checked_sub(BY_HAND) {
+            Some(number) => Some(number as u32),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_chosen_by_hand_is_found_again_by_the_same_mask() {
+        for count in [1, 4, 64] {
+            for number in 0..count {
+                let slot = Slot::of_partition(number);
+                assert_eq!(slot.partition(Partitions::of(count)), number);
+                assert_eq!(slot.chosen_partition(), Some(number));
+                assert_eq!(Slot::from_stored(slot.stored()), slot);
+            }
+        }
+        assert_eq!(Slot::of_key(b"customer-7").chosen_partition(), None);
     }
 }

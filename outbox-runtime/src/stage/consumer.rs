@@ -6,6 +6,7 @@ use super::route::Routes;
 use crate::dead_letters::Hook;
 use crate::registry::Mode;
 use crate::state::States;
+use crate::store::attempts::Attempts;
 use crate::store::claims::Claims;
 use crate::store::cursor::Refuse;
 use crate::store::kept::Kept;
@@ -95,9 +96,9 @@ impl Consumer {
         self.paused.load(Ordering::Acquire)
     }
 
-    /// What may be claimed beside other suspects. Two messages whose claims died
-    /// would both be charged for what one of them does: from the second time on they
-    /// go one at a time in a process, or from the first if there is no second.
+    /// What may be claimed beside other suspects. Two suspects that run side by side are both
+    /// charged for what one of them does. So from its second death on a suspect runs alone in a
+    /// process, or from the first if there is no second.
     pub(crate) fn refuse(&self) -> Refuse {
         match self.routes.fewest_attempts() {
             1 => Refuse::Suspect,
@@ -105,8 +106,8 @@ impl Consumer {
         }
     }
 
-    /// Whether a suspect that was charged so often must be the only one.
-    pub(crate) fn needs_solitude(&self, attempts: i32) -> bool {
-        attempts > 1 || self.routes.fewest_attempts() == 1
+    /// Whether a suspect with such a record must be the only one.
+    pub(crate) fn needs_solitude(&self, attempts: Attempts) -> bool {
+        attempts.deaths > 0 || self.routes.fewest_attempts() == 1
     }
 }

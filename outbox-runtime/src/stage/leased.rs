@@ -2,16 +2,29 @@
 
 use super::consumer::Consumer;
 use super::guard::{self, Ended, Running};
-use super::processor::{Claim, PartitionState, Worked};
+use super::processor::{Claim, Next, PartitionState, Worked, give_back_late};
+use super::quarantine;
 use super::settlement::{settle_failure, settle_stopped};
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::DbErr;
+use std::time::Instant;
 
 pub(crate) async fn work(
     consumer: &Consumer,
     state: &mut PartitionState,
-    claim: Claim,
+    mut claim: Claim,
 ) -> Result<Worked, DbErr> {
+    if quarantine::must_charge(&claim) {
+        let permit = consumer.statements.acquire().await;
+        let held = quarantine::charge(consumer, &consumer.db, &mut claim).await?;
+        drop(permit);
+        if !held {
+            return Ok(Worked::Settled(Next::Busy));
+        }
+        if claim.clock.is_half_over() {
+            return give_back_late(consumer, &claim, None).await;
+        }
+    }
     #[cfg(feature = "sabotage")]
     crate::sabotage::ack_first(consumer, &claim).await?;
     let mut progress = Progress::default();
@@ -29,16 +42,22 @@ pub(crate) async fn work(
         guard::nothing,
     )
     .await;
+    let mut overran = false;
     let result = match ended {
         Ended::Returned(result) => result,
         Ended::Panicked(text) => HandlerResult::Retry { reason: text },
-        Ended::LeaseOver => HandlerResult::retry(guard::lease_over_text(consumer.lease.duration)),
+        Ended::LeaseOver => {
+            overran = true;
+            HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
+        }
         Ended::Stopped => HandlerResult::retry("stopped"),
     };
+    claim.overran = overran || claim.clock.over_at() <= Instant::now();
     let (done, rejected) = (progress.settled(), progress.take_rejected());
     if consumer.stop.excuses(&result) {
         return settle_stopped(consumer, &claim, done, rejected).await;
     }
+    let messages = &claim.messages;
     let failed = result != HandlerResult::Success && done < messages.len();
     if failed && progress.is_ambiguous() {
         // Only alone is a message's failure believed.

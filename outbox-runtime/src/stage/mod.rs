@@ -9,6 +9,7 @@ mod lanes;
 pub(crate) mod leased;
 mod opening;
 pub(crate) mod processor;
+mod quarantine;
 pub(crate) mod route;
 mod settlement;
 mod transaction;

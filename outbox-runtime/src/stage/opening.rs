@@ -38,15 +38,17 @@ pub(super) async fn open<C: ConnectionTrait>(
     claimed: Claimed,
     clock: LeaseClock,
 ) -> Result<Opened, DbErr> {
-    let attempts = claimed.charged.map_or(0, |n| n.unsigned_abs() - 1);
+    let attempts = claimed.attempts.unwrap_or_default();
     let mut claim = Claim {
         partition,
         partition_id: consumer.queue_id | i64::from(partition),
         epoch: claimed.epoch,
         clock,
         recovering: claimed.recovering,
-        charged: claimed.charged,
-        recorded: claimed.charged.is_some(),
+        attempts,
+        charged: false,
+        overran: false,
+        recorded: claimed.attempts.is_some(),
         messages: Vec::with_capacity(claimed.rows.len()),
         last_seq: 0,
         last_id: 0,
@@ -70,7 +72,13 @@ pub(super) async fn open<C: ConnectionTrait>(
                         return Ok(Opened::Ours(claim));
                     }
                     let queue = &consumer.queue;
-                    let message = OutboxMessage::new(queue, partition, &row, body, attempts);
+                    let message = OutboxMessage::new(
+                        queue,
+                        partition,
+                        &row,
+                        body,
+                        attempts.total().unsigned_abs(),
+                    );
                     claim.messages.push(message);
                 }
                 if let Sorted::Foreign { elsewhere } = sorted {

@@ -5,9 +5,10 @@ use super::guard::LeaseClock;
 use super::opening::{Opened, open};
 use super::settlement::{bury_exhausted, exhausted, give_back, settle_failure};
 use super::wakes::Wakes;
-use super::{leased, transaction, transactional};
+use super::{leased, quarantine, transaction, transactional};
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::queue::number_of;
+use crate::store::attempts::Attempts;
 use crate::store::claims::QuickClaim;
 use crate::store::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
 use crate::tuning::Pace;
@@ -97,8 +98,12 @@ pub(crate) struct Claim {
     pub(crate) clock: LeaseClock,
     /// Up to where messages go one at a time, after a claim that died.
     pub(crate) recovering: Option<i64>,
-    /// Attempts of the one message, this one included.
-    pub(crate) charged: Option<i32>,
+    /// What is on record of the one message, if it has a record.
+    pub(crate) attempts: Attempts,
+    /// Whether it is charged with a death that it has not died yet.
+    pub(super) charged: bool,
+    /// Whether its handler did not return in time.
+    pub(super) overran: bool,
     /// Whether there are records of attempts of what it takes.
     pub(super) recorded: bool,
     /// Messages for this consumer.
@@ -117,6 +122,12 @@ impl Claim {
             .map_or(self.last_seq, |next| next.sequence() - 1)
     }
 
+    /// The message that is charged with a death.
+    pub(super) fn charged_message(&self) -> Option<i64> {
+        let first = self.messages.first().filter(|_| self.charged);
+        first.map(OutboxMessage::sequence)
+    }
+
     pub(crate) fn ack(&self, count: usize) -> Ack {
         let processed = self.processed_after(count);
         let next = self.messages.get(count);
@@ -128,6 +139,7 @@ impl Claim {
             }),
             claimed: self.recovering.unwrap_or(processed).max(processed),
             forget_attempts: self.recorded,
+            charged: self.charged_message(),
         }
     }
 }
@@ -224,7 +236,6 @@ pub(crate) async fn turn(
         state.suspected = false;
         if claimed.rows.is_empty() {
             return Ok(match claimed.due_in {
-                _ if claimed.uncharged => Next::Again,
                 Some(due_in) if due_in > 0 => {
                     Next::Later(Duration::from_micros(due_in.unsigned_abs()))
                 }
@@ -236,8 +247,8 @@ pub(crate) async fn turn(
                 _ => Next::Rest,
             });
         }
-        let charged = claimed.recovering.and(claimed.charged);
-        if !charged.is_some_and(|attempts| consumer.needs_solitude(attempts)) {
+        let attempts = claimed.attempts.unwrap_or_default();
+        if claimed.recovering.is_none() || !consumer.needs_solitude(attempts) {
             alone = None;
         }
         // On the connection in hand, if there is one: it may be the last of the pool.
@@ -254,8 +265,7 @@ pub(crate) async fn turn(
             Opened::Foreign { claim, elsewhere } => {
                 leave_or_fail(consumer, &claim, elsewhere, tx).await?
             }
-            // The database answered so late that a handler might be dropped, and charged, for
-            // want of time.
+            // The database answered so late that a handler might be dropped for want of time.
             Opened::Ours(claim) if clock.is_half_over() => {
                 give_back_late(consumer, &claim, tx).await?
             }
@@ -275,7 +285,7 @@ pub(crate) async fn turn(
 }
 
 /// Gives back a claim that was answered when half of its time was over. Nobody is charged.
-async fn give_back_late(
+pub(super) async fn give_back_late(
     consumer: &Consumer,
     claim: &Claim,
     tx: Option<DatabaseTransaction>,
@@ -354,7 +364,6 @@ async fn claim(
         ack: state.unsaved.take(),
         place: state.place.as_ref(),
         refuse,
-        may_charge: true,
         asynchronous: consumer.asynchronous,
     };
     if consumer.is_transactional() {
@@ -371,11 +380,15 @@ async fn claim(
     {
         return Ok(found(claimed, LeaseClock::since(began, consumer.lease)));
     }
-    let _permit = consumer.statements.acquire().await;
+    let permit = consumer.statements.acquire().await;
     let clock = LeaseClock::start(consumer.lease);
     match cursor::claim(&*consumer.kept, &request).await {
         Ok(claimed) => {
             if saving && !claimed.acked {
+                if let Some(seq) = request.ack.as_ref().and_then(|ack| ack.charged) {
+                    drop(permit);
+                    quarantine::take_back(consumer, partition_id, seq).await;
+                }
                 tracing::warn!(
                     queue = &*consumer.queue,
                     partition = number_of(partition_id),

@@ -3,31 +3,39 @@
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
 use super::processor::{Claim, Next, Worked};
+use super::quarantine;
 use crate::dead_letters::DeadLetterNotice;
 use crate::dialect::{ErrorClass, classify};
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::queue::number_of;
+use crate::store::attempts::{self, AttemptChange, AttemptNote, Attempts};
 use crate::store::cursor::Ack;
-use crate::store::settlement::{self, Burial, Failure, Found, Settlement};
+use crate::store::settlement::{self, Burial, Found, Settlement};
 use crate::text::bounded_reason;
 use crate::tuning::LONGEST_DELAY;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
-/// Whether the one message was tried often enough although nothing came back.
+/// Whether the one message was tried often enough.
 pub(super) fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
-    let (Some(message), Some(attempts)) = (claim.messages.first(), claim.charged) else {
-        return false;
-    };
-    attempts.unsigned_abs() > consumer.retry(message.event_type()).max_attempts
+    let first = claim.messages.first();
+    first.is_some_and(|message| is_exhausted(consumer, message, claim.attempts))
+}
+
+/// Failures and deaths have the same limit, each of its own.
+pub(super) fn is_exhausted(
+    consumer: &Consumer,
+    message: &OutboxMessage,
+    attempts: Attempts,
+) -> bool {
+    let most = attempts.failures.max(attempts.deaths);
+    most.unsigned_abs() >= consumer.retry(message.event_type()).max_attempts
 }
 
 pub(super) async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result<Worked, DbErr> {
     let message = &claim.messages[0];
     let reason = exhausted_reason(consumer, message).await?;
-    // The attempt charged with this claim was not made.
-    let attempts = claim.charged.unwrap_or(1) - 1;
-    let burial = burial(message, attempts, &reason);
+    let burial = burial(message, claim.attempts.total(), &reason);
     settle(consumer, claim, 1, None, vec![burial]).await?;
     Ok(Worked::Settled(Next::Again))
 }
@@ -39,7 +47,7 @@ pub(super) async fn exhausted_reason(
 ) -> Result<String, DbErr> {
     let partition_id = consumer.queue_id | i64::from(message.partition());
     let (db, name) = (&consumer.db, &consumer.name);
-    let known = settlement::last_error(db, partition_id, name, message.sequence()).await?;
+    let known = attempts::last_error(db, partition_id, name, message.sequence()).await?;
     Ok(match known {
         None => "its handler never returned: the process died or lost its lease each time".into(),
         Some(known) => format!("{known} (and did not return since, or has fewer attempts now)"),
@@ -56,25 +64,26 @@ pub(crate) async fn settle_failure(
     rejected: Vec<(usize, String)>,
     failed: HandlerResult,
 ) -> Result<Worked, DbErr> {
-    let attempts = claim.charged.unwrap_or(1);
+    let attempts = claim.attempts.total().saturating_add(1);
     let mut burials: Vec<Burial> = rejected
         .into_iter()
         .map(|(index, reason)| burial(&claim.messages[index], attempts, &reason))
         .collect();
-    let mut failure = None;
+    let mut note = None;
     let mut done = done;
     let mut next = Next::Again;
     if let Some(message) = claim.messages.get(done) {
-        match verdict(consumer, message, attempts, failed) {
+        match verdict(consumer, message, claim.attempts, failed) {
             Verdict::Fine => {}
             Verdict::Again { delay, reason } => {
                 next = Next::Later(delay);
-                failure = Some(Failure {
+                note = Some(AttemptNote {
                     seq: message.sequence(),
-                    attempts,
-                    charged: claim.charged.is_some(),
-                    delay,
-                    reason: Some(reason),
+                    change: AttemptChange::Failed {
+                        charged: claim.charged,
+                        delay,
+                        reason,
+                    },
                 });
             }
             Verdict::Bury(reason) => {
@@ -83,7 +92,7 @@ pub(crate) async fn settle_failure(
             }
         }
     }
-    settle(consumer, claim, done, failure, burials).await?;
+    settle(consumer, claim, done, note, burials).await?;
     Ok(Worked::Settled(next))
 }
 
@@ -94,14 +103,14 @@ pub(super) enum Verdict {
     Bury(String),
 }
 
-/// Judges a message by what its handler said in the attempt of this number.
+/// Judges a message by what its handler said after these attempts.
 pub(super) fn verdict(
     consumer: &Consumer,
     message: &OutboxMessage,
-    attempts: i32,
+    attempts: Attempts,
     result: HandlerResult,
 ) -> Verdict {
-    let spent = attempts.unsigned_abs();
+    let spent = attempts.failures.saturating_add(1).unsigned_abs();
     let retry = consumer.retry(message.event_type());
     let (reason, delay) = match result {
         HandlerResult::Success => return Verdict::Fine,
@@ -163,15 +172,15 @@ pub(crate) async fn settle_stopped(
         .into_iter()
         .map(|(index, reason)| {
             let message = &claim.messages[index];
-            burial(message, claim.charged.unwrap_or(1), &reason)
+            burial(message, claim.attempts.total().saturating_add(1), &reason)
         })
         .collect();
     settle(consumer, claim, done, uncharged(claim, done), burials).await?;
     Ok(Worked::Settled(Next::Again))
 }
 
-/// Gives a claim back of which nothing ran, on the connection in hand if there is one: while
-/// the pool has none left, the charge would stay for a message that did nothing.
+/// Gives a claim back of which nothing ran, on the connection in hand if there is one: the pool
+/// may have none left.
 pub(super) async fn give_back(
     consumer: &Consumer,
     claim: &Claim,
@@ -182,23 +191,18 @@ pub(super) async fn give_back(
     Ok(Worked::Settled(Next::Again))
 }
 
-/// Takes back the charge made at the claim, if there was one.
-fn uncharged(claim: &Claim, done: usize) -> Option<Failure> {
-    match (claim.charged, claim.messages.get(done)) {
-        (Some(attempts), Some(message)) => Some(Failure {
-            seq: message.sequence(),
-            attempts: attempts - 1,
-            charged: true,
-            delay: Duration::ZERO,
-            reason: None,
-        }),
-        _ => None,
-    }
+/// Takes back the charge, if there is one and its message is not done.
+fn uncharged(claim: &Claim, done: usize) -> Option<AttemptNote> {
+    let seq = claim.charged_message().filter(|_| done == 0)?;
+    Some(AttemptNote {
+        seq,
+        change: AttemptChange::TakenBack,
+    })
 }
 
 /// Gives a claim back that the database did not let us finish.
 ///
-/// If the connection was lost, a charge made at the claim stays, and messages that were not charged
+/// If the connection was lost, a charge stays, and messages that were not charged
 /// count as a claim that died: else a message that ends its connection each time would be tried for
 /// ever. A lost race charges nobody: the handler returned, and the next try may win. Who loses
 /// many in a row is charged for that elsewhere.
@@ -222,17 +226,17 @@ async fn settle(
     consumer: &Consumer,
     claim: &Claim,
     done: usize,
-    failure: Option<Failure>,
+    note: Option<AttemptNote>,
     burials: Vec<Burial>,
 ) -> Result<(), DbErr> {
-    settle_at(consumer, claim, claim.ack(done), failure, burials, None).await
+    settle_at(consumer, claim, claim.ack(done), note, burials, None).await
 }
 
 async fn settle_at(
     consumer: &Consumer,
     claim: &Claim,
     ack: Ack,
-    failure: Option<Failure>,
+    note: Option<AttemptNote>,
     burials: Vec<Burial>,
     tx: Option<DatabaseTransaction>,
 ) -> Result<(), DbErr> {
@@ -245,13 +249,19 @@ async fn settle_at(
         processed: ack.processed,
         claimed: ack.claimed,
         read: None,
-        failures: failure.into_iter().collect(),
+        notes: note.into_iter().collect(),
         burials,
         done_beyond: Vec::new(),
         forget_attempts: true,
         keep: None,
     };
-    write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
+    let held = write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
+    if let Some(seq) = claim.charged_message()
+        && !held
+        && !claim.overran
+    {
+        quarantine::take_back(consumer, claim.partition_id, seq).await;
+    }
     Ok(())
 }
 

@@ -1,10 +1,9 @@
 //! The connection on which a transactional consumer works on a partition.
 //!
 //! On PostgreSQL and MySQL a turn takes it before it claims anything, and keeps it from one
-//! batch to the next; on SQLite, before it claims a message that is charged by that. If such a
-//! claim came first and the pool then had no connection, messages would be
-//! charged for handlers that never ran. The claim itself runs on this connection, so that a
-//! turn never holds one connection while it waits for another.
+//! batch to the next; on SQLite after the claim. Nothing is charged before it is in hand, so a
+//! pool that has none left charges nobody for a handler that never ran. The claim itself runs on
+//! this connection, so that a turn never holds one connection while it waits for another.
 //!
 //! sqlx counts how deep transactions are nested. The statements here end a transaction and
 //! begin the next in one go, so that its count stays right.
@@ -39,23 +38,15 @@ const ABORT_SQLITE: &str = "\
     SAVEPOINT _sqlx_savepoint_13; SAVEPOINT _sqlx_savepoint_14; \
     SAVEPOINT _sqlx_savepoint_15; SAVEPOINT _sqlx_savepoint_16";
 
-/// Takes a connection, claims on it, and keeps it for the handlers. On SQLite only if the
-/// claim charges a message: there the connection is the only writer from the claim on, and the
+/// Takes a connection, claims on it, and keeps it for the handlers. Not on SQLite:
+/// there the connection is the only writer from the claim on, and the
 /// others wait in pauses of up to 100 ms (measured: half the throughput).
-pub(super) async fn claim(
-    consumer: &Consumer,
-    mut request: ClaimRequest<'_>,
-) -> Result<Found, DbErr> {
-    let sqlite = is_sqlite(consumer);
-    if sqlite {
-        request.may_charge = false;
+pub(super) async fn claim(consumer: &Consumer, request: ClaimRequest<'_>) -> Result<Found, DbErr> {
+    if is_sqlite(consumer) {
         let clock = LeaseClock::start(consumer.lease);
         let claimed = cursor::claim(&consumer.db, &request).await?;
-        if !claimed.uncharged {
-            let tx = None;
-            return Ok(Found { claimed, clock, tx });
-        }
-        request.may_charge = true;
+        let tx = None;
+        return Ok(Found { claimed, clock, tx });
     }
     let tx = begin(consumer).await?;
     let clock = LeaseClock::start(consumer.lease);
@@ -64,12 +55,7 @@ pub(super) async fn claim(
         release(tx).await;
         None
     } else {
-        match commit_and_begin(tx).await {
-            Ok(tx) => Some(tx),
-            // It is claimed, and somebody else was the writer for long: begin anew.
-            Err(_) if sqlite => None,
-            Err(error) => return Err(error),
-        }
+        Some(commit_and_begin(tx).await?)
     };
     Ok(Found { claimed, clock, tx })
 }

@@ -18,14 +18,18 @@
 
 use super::consumer::Consumer;
 use super::guard::{self, Ended, LeaseClock, Running};
-use super::processor::{Claim, Found, Next, PartitionState, Worked};
+use super::processor::{Claim, Found, Next, PartitionState, Worked, give_back_late};
+use super::quarantine;
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
-use super::transaction::{abort, begin, commit_and_begin, has_nested, is_sqlite, roll_back};
+use super::transaction::{
+    abort, begin, commit_and_begin, has_nested, is_sqlite, release, roll_back,
+};
 use crate::dialect::{Dialect, ErrorClass, classify};
 use crate::handler::{HandlerResult, Progress};
 use crate::store::cursor::{self, ClaimRequest, Place};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use std::ops::Range;
+use std::time::Instant;
 
 const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
 const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
@@ -36,10 +40,25 @@ const LOST_RACES: u32 = 5;
 pub(crate) async fn work(
     consumer: &Consumer,
     state: &mut PartitionState,
-    claim: Claim,
+    mut claim: Claim,
     mut tx: Option<DatabaseTransaction>,
     last: bool,
 ) -> Result<Worked, DbErr> {
+    if quarantine::must_charge(&claim) {
+        let charged = match charge(consumer, &mut claim, tx.take()).await {
+            Ok(Some(charged)) => charged,
+            Ok(None) => return Ok(Worked::Settled(Next::Busy)),
+            // No handler ran: nobody is charged.
+            Err(error) => {
+                settle_stopped(consumer, &claim, 0, Vec::new()).await?;
+                return Err(error);
+            }
+        };
+        if claim.clock.is_half_over() {
+            return give_back_late(consumer, &claim, Some(charged)).await;
+        }
+        tx = Some(charged);
+    }
     let total = claim.messages.len();
     let mut done = 0;
     let mut size = total;
@@ -113,7 +132,10 @@ pub(crate) async fn work(
                 size = after.max(1);
                 suspect = after > 0;
             }
-            Ran::Failed { result, .. } => {
+            Ran::Failed {
+                result, overran, ..
+            } => {
+                claim.overran = overran;
                 state.failed_after(done, consumer.tuning.degradation_threshold);
                 let settled = settle_failure(consumer, &claim, done, Vec::new(), result).await?;
                 if matches!(settled, Worked::Settled(Next::Again)) {
@@ -133,14 +155,50 @@ pub(crate) async fn work(
             }
             Ran::Stopped => return settle_stopped(consumer, &claim, done, Vec::new()).await,
             Ran::Lost => {
+                if let Some(seq) = claim.charged_message() {
+                    quarantine::take_back(consumer, claim.partition_id, seq).await;
+                }
                 tracing::warn!(
                     queue = &*consumer.queue,
                     partition = claim.partition,
                     consumer = consumer.name,
-                    "the lease was lost, or a handler left a nested transaction open: rolled back"
+                    "the lease was lost: rolled back"
                 );
                 return Ok(Worked::Settled(Next::Busy));
             }
+            Ran::LeftOpen => {
+                tracing::warn!(
+                    queue = &*consumer.queue,
+                    partition = claim.partition,
+                    consumer = consumer.name,
+                    "a handler left a nested transaction open: rolled back"
+                );
+                return Ok(Worked::Settled(Next::Busy));
+            }
+        }
+    }
+}
+
+/// Charges a suspect on the connection of its handler, and commits that. `None` if the lease was
+/// lost.
+async fn charge(
+    consumer: &Consumer,
+    claim: &mut Claim,
+    tx: Option<DatabaseTransaction>,
+) -> Result<Option<DatabaseTransaction>, DbErr> {
+    let tx = match tx {
+        Some(tx) => tx,
+        None => begin(consumer).await?,
+    };
+    match quarantine::charge(consumer, &tx, claim).await {
+        Ok(true) => commit_and_begin(tx).await.map(Some),
+        Ok(false) => {
+            release(tx).await;
+            Ok(None)
+        }
+        Err(error) => {
+            release(tx).await;
+            Err(error)
         }
     }
 }
@@ -160,10 +218,7 @@ fn charge_for_races(consumer: &Consumer, claim: &Claim, error: &DbErr, alone: bo
     }
     let reason =
         format!("its transaction could not be committed more than {LOST_RACES} times: {error}");
-    Ran::Failed {
-        after: 0,
-        result: HandlerResult::retry(reason),
-    }
+    Ran::failed(HandlerResult::retry(reason))
 }
 
 /// How a transaction ended.
@@ -173,7 +228,12 @@ enum Ran {
     /// So many messages are committed.
     Committed(usize),
     /// Rolled back: so many messages were fine, the next one was not.
-    Failed { after: usize, result: HandlerResult },
+    Failed {
+        after: usize,
+        result: HandlerResult,
+        /// Whether the handler did not return in time.
+        overran: bool,
+    },
     /// Rolled back: a handler left a savepoint open, or rolled back to it. The
     /// writes of later messages may be gone with it.
     Unsure,
@@ -183,6 +243,9 @@ enum Ran {
     Stopped,
     /// Rolled back because somebody else has the lease.
     Lost,
+    /// Rolled back because a handler left a nested transaction open, or did not say that the
+    /// transaction is over.
+    LeftOpen,
 }
 
 impl Ran {
@@ -192,7 +255,16 @@ impl Ran {
         if messages > 1 {
             Self::Unsure
         } else {
-            Self::Lost
+            Self::LeftOpen
+        }
+    }
+
+    /// Rolled back, and nothing is known to be fine.
+    fn failed(result: HandlerResult) -> Self {
+        Self::Failed {
+            after: 0,
+            result,
+            overran: false,
         }
     }
 }
@@ -227,6 +299,7 @@ async fn run(
     )
     .await;
     let count = progress.settled();
+    let overran = matches!(ended, Ended::LeaseOver) || clock.over_at() <= Instant::now();
     let result = match ended {
         Ended::Returned(result) => result,
         Ended::Panicked(reason) => HandlerResult::Retry { reason },
@@ -244,6 +317,7 @@ async fn run(
             Ran::Failed {
                 after: count,
                 result,
+                overran,
             }
         });
     }
@@ -271,13 +345,12 @@ async fn run(
         Err(error) if classify(&error) == ErrorClass::Race => Ok(Ran::Raced(error)),
         // The handlers said it went well, the database says otherwise: one of
         // them ignored an error. A lost connection is nobody's fault.
-        Err(error) if classify(&error) == ErrorClass::Statement => Ok(Ran::Failed {
-            after: 0,
-            result: HandlerResult::retry(format!(
-                "its transaction could not be completed, probably because the handler \
-                 ignored an error of the database: {error}"
-            )),
-        }),
+        Err(error) if classify(&error) == ErrorClass::Statement => {
+            Ok(Ran::failed(HandlerResult::retry(format!(
+                "its transaction could not be completed, probably because the handler ignored an \
+             error of the database: {error}"
+            ))))
+        }
         Err(error) => Err(error),
     }
 }
@@ -308,7 +381,7 @@ async fn commit(
     if took_effect(&consumer.db, consumer, claim, processed).await? {
         Ok(Ran::Committed(count))
     } else {
-        Ok(Ran::Lost)
+        Ok(Ran::LeftOpen)
     }
 }
 
@@ -345,7 +418,6 @@ async fn commit_and_claim(
         ack: Some(claim.ack(claim.messages.len())),
         place,
         refuse: consumer.refuse(),
-        may_charge: !is_sqlite(consumer),
         // Never for a commit that carries a user's writes.
         asynchronous: false,
     };
@@ -364,7 +436,7 @@ async fn commit_and_claim(
         if claimed.rows.is_empty()
             && !took_effect(&*consumer.kept, consumer, claim, processed).await?
         {
-            return Ok(Ran::Lost);
+            return Ok(Ran::LeftOpen);
         }
         None
     } else {

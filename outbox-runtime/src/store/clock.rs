@@ -14,7 +14,7 @@ const TIMES: [(&str, &[&str]); 7] = [
     ("outbox_consumer", &["created_at", "seen_at"]),
     ("outbox_body", &["enqueued_at"]),
     ("outbox_cursor", &["lease_until"]),
-    ("outbox_attempt", &["not_before"]),
+    ("outbox_attempt", &["first_failed_at", "not_before"]),
     (
         "outbox_dead_letter",
         &["enqueued_at", "failed_at", "deadline", "completed_at"],

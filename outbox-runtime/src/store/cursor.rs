@@ -3,14 +3,15 @@
 //! Invariants: progress is written only by who holds the lease, matched by owner
 //! *and* epoch; every claim raises the epoch; `claimed_seq > processed_seq` under
 //! a lease that is over means that a claim died, and then messages are claimed
-//! one at a time, each charged as it is taken, until that claim is passed. A message
-//! with a record of attempts is claimed alone too, unless the record says that it is
-//! done, ahead of the cursor, by who had many keys at a time. An empty poll writes nothing. A lease of our own that we have no claim for is one
-//! whose answer was lost: it is free for us.
+//! one at a time until that claim is passed, and a death is charged before each handler runs
+//! ([`attempts`](super::attempts)). A message with a record of attempts is claimed alone too, unless
+//! the record says that it is done. An empty poll writes nothing. If the cursor names us as owner
+//! but we hold no claim, the answer to our claim was lost: we may claim again at once.
 
-use super::settlement::{Failure, forget_attempts, record_failure};
+use super::attempts::{self, Attempts};
 use super::sql::{execute, query, query_up_to};
 use crate::dialect::{self, Dialect};
+use crate::message::UniqueId;
 use crate::queue::queue_of;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, StreamTrait};
 use std::time::Duration;
@@ -27,8 +28,10 @@ pub(crate) struct Ack {
     pub(crate) anchor: (i64, i64),
     /// What stays marked as claimed: more than `processed` while recovering.
     pub(crate) claimed: i64,
-    /// Whether one of the done messages had failed before.
+    /// Whether one of the done messages has a record of attempts.
     pub(crate) forget_attempts: bool,
+    /// The message for which a death was charged, which it did not die.
+    pub(crate) charged: Option<i64>,
 }
 
 pub(crate) struct ClaimRequest<'a> {
@@ -44,9 +47,6 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) place: Option<&'a Place>,
     /// Suspects of a process's death to leave alone.
     pub(crate) refuse: Refuse,
-    /// Whether a message is claimed that is charged by that; else it is left, as
-    /// [`Claimed::uncharged`] says. PostgreSQL does not ask.
-    pub(crate) may_charge: bool,
     /// Whether the commit may be asynchronous: never with a user's writes.
     pub(crate) asynchronous: bool,
 }
@@ -54,6 +54,10 @@ pub(crate) struct ClaimRequest<'a> {
 impl ClaimRequest<'_> {
     pub(crate) fn lease_micros(&self) -> i64 {
         micros(self.lease)
+    }
+
+    pub(crate) fn lease_millis(&self) -> i32 {
+        millis(self.lease)
     }
 }
 
@@ -68,12 +72,12 @@ pub(crate) struct Place {
     pub(crate) lease: Option<i64>,
 }
 
-/// Which messages are not claimed, nor charged, although they are next.
+/// Which messages are not claimed although they are next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refuse {
     /// None: no other suspect is at work in this process.
     None = 0,
-    /// One whose claim died before when it was claimed alone.
+    /// One that was charged with a death before.
     ChargedSuspect = 1,
     /// One whose claim died before.
     Suspect = 2,
@@ -81,6 +85,11 @@ pub(crate) enum Refuse {
 
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 2)
+}
+
+/// As `lease_ms` keeps it.
+pub(crate) fn millis(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
 /// What a claim found.
@@ -95,8 +104,8 @@ pub(crate) struct Claimed {
     pub(crate) due_in: Option<i64>,
     /// The claim's epoch.
     pub(crate) epoch: i64,
-    /// The attempts of the one message claimed, this one included, if charged.
-    pub(crate) charged: Option<i32>,
+    /// The record of the next message, which is then claimed alone.
+    pub(crate) attempts: Option<Attempts>,
     /// Whether it was written by the outermost transaction, as far as the engine
     /// tells: inside a savepoint that somebody left open it could be undone.
     pub(crate) outermost: bool,
@@ -104,8 +113,6 @@ pub(crate) struct Claimed {
     pub(crate) cut: bool,
     /// Where the cursor is now, for the next claim.
     pub(crate) place: Option<Place>,
-    /// Whether there is a message that was left because it would have been charged.
-    pub(crate) uncharged: bool,
     /// The messages; none if there is nothing to do.
     pub(crate) rows: Vec<RawRow>,
 }
@@ -118,11 +125,10 @@ impl Claimed {
             recovering: None,
             due_in: None,
             epoch: -1,
-            charged: None,
+            attempts: None,
             outermost: true,
             cut: false,
             place: None,
-            uncharged: false,
             rows: Vec::new(),
         }
     }
@@ -144,6 +150,7 @@ pub(crate) struct RawBody {
     pub(crate) headers: Option<String>,
     pub(crate) target: Option<String>,
     pub(crate) enqueued_us: i64,
+    pub(crate) unique_id: UniqueId,
 }
 
 impl RawRow {
@@ -158,6 +165,7 @@ impl RawRow {
                 headers: row.try_get_by_index(at + 4)?,
                 target: row.try_get_by_index(at + 5)?,
                 enqueued_us: row.try_get_by_index(at + 6)?,
+                unique_id: UniqueId::from_stored(row.try_get_by_index(at + 7)?),
             }),
         };
         Ok(Self {
@@ -197,9 +205,9 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
     let (rows, cut) = query_up_to(
         conn,
         "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
-            {us(c.lease_until)}, {now_us}, a.attempts, {us(a.not_before)}, \
+            {us(c.lease_until)}, {now_us}, a.failures, a.deaths, a.done, {us(a.not_before)}, \
             o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
-            {us(b.enqueued_at)}, CASE WHEN EXISTS (SELECT 1 FROM outbox_outgoing n \
+            {us(b.enqueued_at)}, b.unique_id, CASE WHEN EXISTS (SELECT 1 FROM outbox_outgoing n \
                 WHERE n.partition_id = ? AND n.seq = ? AND n.id = ?) THEN 1 ELSE 0 END, \
             LENGTH(b.payload) \
          FROM outbox_cursor c LEFT JOIN ( \
@@ -232,7 +240,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
             request.partition_id.into(),
             request.consumer.into(),
         ],
-        (17, request.most_bytes),
+        (20, request.most_bytes),
     )
     .await?;
     let Some(first) = rows.first() else {
@@ -247,7 +255,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
     let ours = owner.as_deref() == Some(request.owner);
     let held = ours && epoch == held_epoch;
     // What was read begins behind the acknowledgement, which does not count.
-    let renumbered = held && first.try_get_by_index::<i32>(16)? == 0;
+    let renumbered = held && first.try_get_by_index::<i32>(19)? == 0;
     if renumbered || (!ours && until.is_some_and(|until| until > now)) {
         return Ok(Claimed::busy());
     }
@@ -255,44 +263,50 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
         Some(ack) if held => (ack.processed, ack.claimed),
         _ => (read_processed, read_claimed),
     };
-    let on_record = |row: &QueryResult| row.try_get_by_index::<Option<i32>>(6);
-    let failed = |row: &QueryResult| on_record(row).map(|n| n.is_some_and(|n| n > 0));
-    let before = on_record(first)?;
-    let due: Option<i64> = first.try_get_by_index(7)?;
-    let due_in = due.filter(|_| before != Some(0)).map(|due| due - now);
+    let is_done = |row: &QueryResult| {
+        let done = row.try_get_by_index::<Option<bool>>(8);
+        done.map(|done| done == Some(true))
+    };
+    let attempts = |row: &QueryResult| -> Result<Option<Attempts>, DbErr> {
+        match row.try_get_by_index::<Option<i32>>(6)? {
+            Some(failures) if !is_done(row)? => Ok(Some(Attempts {
+                failures,
+                deaths: row.try_get_by_index(7)?,
+            })),
+            _ => Ok(None),
+        }
+    };
+    let before = attempts(first)?;
+    let due: Option<i64> = first.try_get_by_index(9)?;
+    let due_in = before.and(due).map(|due| due - now);
     let mut found = Claimed {
         free: true,
         acked: held,
         recovering: (claimed > processed).then_some(claimed),
         due_in,
         epoch,
-        charged: None,
+        attempts: before,
         outermost: true,
         cut: false,
         place: None,
-        uncharged: false,
         rows: Vec::new(),
     };
-    let failed_before = failed(first)?;
-    let one = failed_before || found.recovering.is_some();
+    let one = before.is_some() || found.recovering.is_some();
     let refused = found.recovering.is_some()
         && match request.refuse {
             Refuse::None => false,
-            Refuse::ChargedSuspect => failed_before,
+            Refuse::ChargedSuspect => before.is_some_and(|before| before.deaths > 0),
             Refuse::Suspect => true,
         };
-    let charges = one && before != Some(0);
     let wanted = request.limit > 0 && !refused && due_in.is_none_or(|due_in| due_in <= 0);
-    if wanted && charges && !request.may_charge {
-        found.uncharged = first.try_get_by_index::<Option<i64>>(8)?.is_some();
-    } else if wanted {
+    if wanted {
         for row in rows.iter().take(if one { 1 } else { rows.len() }) {
-            if !found.rows.is_empty() && failed(row)? {
+            if !found.rows.is_empty() && attempts(row)?.is_some() {
                 break;
             }
-            if let Some(seq) = row.try_get_by_index::<Option<i64>>(8)? {
-                let done = on_record(row)? == Some(0);
-                let row = RawRow::read(row, seq, 9)?;
+            if let Some(seq) = row.try_get_by_index::<Option<i64>>(10)? {
+                let done = is_done(row)?;
+                let row = RawRow::read(row, seq, 11)?;
                 found.rows.push(RawRow { done, ..row });
             }
         }
@@ -303,7 +317,10 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
         return Ok(found);
     }
     let set = match last {
-        Some(_) => "lease_epoch = lease_epoch + 1, lease_owner = ?, lease_until = {now+?}",
+        Some(_) => {
+            "lease_epoch = lease_epoch + 1, lease_owner = ?, lease_until = {now+?}, \
+            lease_ms = ?"
+        }
         None => "lease_owner = NULL, lease_until = NULL",
     };
     // Whoever had the lease may have moved on without raising the epoch: what was
@@ -318,7 +335,11 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
         claimed.max(processed).max(last.unwrap_or(0)).into(),
     ];
     if last.is_some() {
-        values.extend([request.owner.into(), request.lease_micros().into()]);
+        values.extend([
+            request.owner.into(),
+            request.lease_micros().into(),
+            request.lease_millis().into(),
+        ]);
     }
     values.extend([
         request.partition_id.into(),
@@ -334,19 +355,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
         found.epoch = epoch + 1;
     }
     if held && request.ack.as_ref().is_some_and(|ack| ack.forget_attempts) {
-        forget_attempts(conn, request.partition_id, request.consumer, processed).await?;
-    }
-    if let (true, Some(seq)) = (charges, last) {
-        let attempts = before.unwrap_or(0).saturating_add(1);
-        let failure = Failure {
-            seq,
-            attempts,
-            charged: true,
-            delay: Duration::ZERO,
-            reason: None,
-        };
-        record_failure(conn, request.partition_id, request.consumer, &failure).await?;
-        found.charged = Some(attempts);
+        attempts::forget(conn, request.partition_id, request.consumer, processed).await?;
     }
     Ok(found)
 }

@@ -5,16 +5,21 @@
 //! a failure leaves bodies nobody refers to, never half of a list enqueued.
 
 use crate::dialect;
+use crate::message::UniqueId;
+use crate::queue::Slot;
 use sea_orm::{ConnectionTrait, DbErr};
 use std::borrow::Cow;
 
 /// A checked message, ready to be written.
 pub(crate) struct NewRow {
-    pub(crate) partition_id: i64,
+    pub(crate) slot: Slot,
+    pub(crate) unique_id: UniqueId,
     pub(crate) event_type: Cow<'static, str>,
     pub(crate) key: Vec<u8>,
     pub(crate) payload: Vec<u8>,
     pub(crate) headers: Option<String>,
+    /// The only consumer to handle it.
+    pub(crate) target: Option<String>,
 }
 
 impl NewRow {
@@ -46,18 +51,18 @@ pub(crate) async fn insert_all<C: ConnectionTrait>(
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let limit = dialect::chunk_limit(conn)?;
-    let partition_ids: Vec<i64> = rows.iter().map(|row| row.partition_id).collect();
+    let slots: Vec<i16> = rows.iter().map(|row| row.slot.stored()).collect();
     let mut chunks = into_chunks(rows, &limit);
     if chunks.len() == 1
         && let Some(only) = chunks.pop()
     {
         return dialect::insert_messages(conn, queue_id, only).await;
     }
-    let mut ids = Vec::with_capacity(partition_ids.len());
+    let mut ids = Vec::with_capacity(slots.len());
     for chunk in chunks {
-        ids.extend(dialect::insert_bodies(conn, chunk).await?);
+        ids.extend(dialect::insert_bodies(conn, queue_id, chunk).await?);
     }
-    dialect::insert_incoming(conn, queue_id, &ids, &partition_ids).await?;
+    dialect::insert_incoming(conn, queue_id, &ids, &slots).await?;
     Ok(ids)
 }
 
@@ -86,11 +91,13 @@ mod tests {
 
     fn row(payload: usize) -> NewRow {
         NewRow {
-            partition_id: 0,
+            slot: Slot::of_partition(0),
+            unique_id: UniqueId::new(),
             event_type: "".into(),
             key: Vec::new(),
             payload: vec![0; payload],
             headers: None,
+            target: None,
         }
     }
 

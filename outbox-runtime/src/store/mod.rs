@@ -3,6 +3,7 @@
 //! Where an engine can do a thing in one statement of its own, that is in the
 //! dialect; where it needs steps, the steps are here, once for all engines.
 
+pub(crate) mod attempts;
 pub(crate) mod claims;
 pub(crate) mod cleanup;
 pub(crate) mod clock;

@@ -48,7 +48,7 @@ pub(crate) async fn delete_orphans(db: &DatabaseConnection, after: i64) -> Resul
     }
     let tx = begin(db).await?;
     // A row that every process has and none changes.
-    let lock = "SELECT version FROM outbox_schema WHERE version = 1 {skip_locked}";
+    let lock = "SELECT number FROM outbox_schema WHERE number = 2 {skip_locked}";
     if query(&tx, lock, []).await?.is_empty() {
         return Ok(Orphans {
             deleted: 0,

@@ -37,11 +37,11 @@ async fn end_of_incoming<C: ConnectionTrait>(
     // Both columns in the order, so that every engine walks its primary key.
     let text = format!(
         "SELECT id FROM outbox_incoming WHERE queue_id = ? AND id BETWEEN ? AND ? \
-            AND partition_id BETWEEN ? AND ? \
+            AND slot < ? \
          ORDER BY queue_id {order}, id {order} LIMIT 1"
     );
-    let last_partition = queue.id() + i64::from(queue.partitions().count()) - 1;
-    let values = [queue.id(), from, to, queue.id(), last_partition];
+    let beyond = 16_384 + i64::from(queue.partitions().count());
+    let values = [queue.id(), from, to, beyond];
     let rows = query(conn, &text, values.map(Into::into)).await?;
     rows.first().map(|row| row.try_get_by_index(0)).transpose()
 }

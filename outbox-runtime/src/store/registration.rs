@@ -4,7 +4,7 @@
 //! is only read, at every start but the first; what is missing is inserted, then read back
 //! under the queue's row lock.
 
-use super::sql::{execute, query};
+use super::sql::{execute, list, query};
 use crate::dialect::{Dialect, transaction_options, values_list};
 use crate::queue::{Queue, last_partition_id, partition_id};
 use sea_orm::{
@@ -100,6 +100,28 @@ pub(crate) async fn queue(
     execute(&tx, &(insert + " {or_ignore(id)}"), partitions).await?;
     tx.commit().await?;
     Ok(Ok(()))
+}
+
+/// What is in the way of these queues, of which some may not be registered; nothing is written.
+pub(crate) async fn conflicts<'q>(
+    db: &DatabaseConnection,
+    queues: &'q [Queue],
+) -> Result<Vec<(&'q Queue, QueueConflict)>, DbErr> {
+    if queues.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = list(queues.iter().map(Queue::id));
+    let select = format!("SELECT name, partitions, id FROM outbox_queue WHERE id IN ({ids})");
+    let mut found = Vec::new();
+    for row in query(db, &select, []).await? {
+        let id: i64 = row.try_get_by_index(2)?;
+        for queue in queues.iter().filter(|queue| queue.id() == id) {
+            if let Err(conflict) = same_queue(&row, queue)? {
+                found.push((queue, conflict));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a row, which begins with name and partitions, is of the queue that we mean.

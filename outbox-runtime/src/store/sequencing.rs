@@ -2,7 +2,7 @@
 //!
 //! Invariants: one sequencer of a queue at a time, by the queue's row lock, taken
 //! with SKIP LOCKED and never waited for; rows are taken in the order of their ids;
-//! numbers have no gaps; a row whose partition nobody registered stays. A pass
+//! numbers have no gaps; a row of a partition beyond the count stays. A pass
 //! that would take more rows than it writes fails as a whole.
 
 use super::kept::Kept;
@@ -82,26 +82,20 @@ async fn sequence_in_steps(
     let tx = begin(db).await?;
     let lock = query(
         &tx,
-        "SELECT id FROM outbox_queue WHERE id = ? {skip_locked}",
+        "SELECT partitions FROM outbox_queue WHERE id = ? {skip_locked}",
         [queue_id.into()],
     )
     .await?;
-    if lock.is_empty() {
+    let Some(queue) = lock.first() else {
         return Ok(Sequenced::by_another());
-    }
+    };
+    let count = i64::from(queue.try_get_by_index::<i16>(0)?);
     let mut last = sequences(&tx, queue_id).await?;
-    // Partitions nobody registered are beyond the last.
-    let beyond = last.keys().last().map_or(queue_id, |id| id + 1);
     let rows = query(
         &tx,
-        "SELECT id, partition_id FROM outbox_incoming \
-         WHERE queue_id = ? AND partition_id >= ? AND partition_id < ? ORDER BY id LIMIT ?",
-        [
-            queue_id.into(),
-            queue_id.into(),
-            beyond.into(),
-            limit.into(),
-        ],
+        "SELECT id, slot FROM outbox_incoming \
+         WHERE queue_id = ? AND slot < 16384 + ? ORDER BY id LIMIT ?",
+        [queue_id.into(), count.into(), limit.into()],
     )
     .await?;
     if rows.is_empty() {
@@ -111,8 +105,12 @@ async fn sequence_in_steps(
     let mut ids = Vec::with_capacity(rows.len());
     let mut outgoing = Vec::with_capacity(rows.len());
     for row in &rows {
-        let (id, partition_id): (i64, i64) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
-        let seq = last.entry(partition_id).or_default();
+        let (id, slot): (i64, i16) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+        // The same for a key's slot and for 16384 and a partition chosen by hand.
+        let partition_id = queue_id + (i64::from(slot) & (count - 1));
+        let seq = last.get_mut(&partition_id).ok_or_else(|| {
+            DbErr::RecordNotFound(format!("outbox_partition has no row {partition_id}"))
+        })?;
         *seq += 1;
         outgoing.push(format!("[{partition_id},{seq},{id}]"));
         ids.push(id);

@@ -1,26 +1,13 @@
 //! The end of a claim that did not go well: progress, the failed attempt and dead
 //! letters, all or nothing, and only for who holds the lease.
 
+use super::attempts::{self, AttemptNote};
 use super::cursor::micros;
 use super::registration::begin;
 use super::sql::{execute, insert, query};
-use super::window::mark_done;
 use crate::queue::number_of;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::time::Duration;
-
-/// A failed attempt.
-pub(crate) struct Failure {
-    pub(crate) seq: i64,
-    /// How many there were, this one included; 0 takes the record away.
-    pub(crate) attempts: i32,
-    /// Whether it was counted when the message was claimed.
-    pub(crate) charged: bool,
-    /// How long until the next.
-    pub(crate) delay: Duration,
-    /// Why; `None` keeps the reason there is.
-    pub(crate) reason: Option<String>,
-}
 
 /// A message to bury.
 pub(crate) struct Burial {
@@ -41,7 +28,8 @@ pub(crate) struct Settlement<'a> {
     pub(crate) claimed: i64,
     /// Number and id of the last message that is claimed by this.
     pub(crate) read: Option<(i64, i64)>,
-    pub(crate) failures: Vec<Failure>,
+    /// What is to be written down of attempts.
+    pub(crate) notes: Vec<AttemptNote>,
     pub(crate) burials: Vec<Burial>,
     /// Done although something before it is not.
     pub(crate) done_beyond: Vec<i64>,
@@ -54,7 +42,7 @@ pub(crate) struct Settlement<'a> {
 impl Settlement<'_> {
     /// Whether the cursor is all that changes.
     fn is_progress_only(&self) -> bool {
-        let nothing = self.failures.is_empty() && self.burials.is_empty();
+        let nothing = self.notes.is_empty() && self.burials.is_empty();
         nothing && self.done_beyond.is_empty() && !self.forget_attempts
     }
 }
@@ -90,13 +78,13 @@ pub(crate) async fn settle_in(
     let beyond = buried.chain(s.done_beyond.iter().copied());
     let beyond: Vec<i64> = beyond.filter(|seq| *seq > s.processed).collect();
     if !beyond.is_empty() {
-        mark_done(&tx, s.partition_id, s.consumer, &beyond).await?;
+        attempts::mark_done(&tx, s.partition_id, s.consumer, &beyond).await?;
     }
     if s.forget_attempts {
-        forget_attempts(&tx, s.partition_id, s.consumer, s.processed).await?;
+        attempts::forget(&tx, s.partition_id, s.consumer, s.processed).await?;
     }
-    for failure in &s.failures {
-        record_failure(&tx, s.partition_id, s.consumer, failure).await?;
+    for note in &s.notes {
+        attempts::write(&tx, s.partition_id, s.consumer, note).await?;
     }
     tx.commit().await?;
     Ok(Some(letters))
@@ -228,9 +216,10 @@ async fn bury<C: ConnectionTrait>(
     insert(
         conn,
         "INSERT INTO outbox_dead_letter (queue, {partition}, consumer, seq, message_id, event_type, \
-            {key}, payload, headers, enqueued_at, failed_at, attempts, reason, status) \
+            {key}, payload, headers, enqueued_at, failed_at, attempts, reason, status, slot, \
+            unique_id) \
          SELECT ?, ?, ?, ?, b.id, b.event_type, b.{key}, b.payload, b.headers, b.enqueued_at, {now}, \
-            ?, ?, 'pending' \
+            ?, ?, 'pending', b.slot, b.unique_id \
          FROM outbox_body b WHERE b.id = ?",
         [
             s.queue.into(),
@@ -243,86 +232,4 @@ async fn bury<C: ConnectionTrait>(
         ],
     )
     .await
-}
-
-/// Why a message failed the last time, if a handler ever said.
-pub(crate) async fn last_error<C: ConnectionTrait>(
-    conn: &C,
-    partition_id: i64,
-    consumer: &str,
-    seq: i64,
-) -> Result<Option<String>, DbErr> {
-    let rows = query(
-        conn,
-        "SELECT last_error FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ?",
-        [partition_id.into(), consumer.into(), seq.into()],
-    )
-    .await?;
-    let error = rows.first().map(|row| row.try_get_by_index(0));
-    Ok(error.transpose()?.flatten())
-}
-
-pub(super) async fn forget_attempts<C: ConnectionTrait>(
-    conn: &C,
-    partition_id: i64,
-    consumer: &str,
-    upto: i64,
-) -> Result<(), DbErr> {
-    execute(
-        conn,
-        "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq <= ?",
-        [partition_id.into(), consumer.into(), upto.into()],
-    )
-    .await?;
-    Ok(())
-}
-
-/// Writes the record of a failed attempt. There is one already if the attempt was charged when
-/// the message was claimed, or if it failed before.
-///
-/// It is one statement: an UPDATE that finds no record would lock the gap on MySQL, and an INSERT
-/// cannot tell there whether it met a record, because sqlx counts a row that stayed as it was.
-pub(super) async fn record_failure<C: ConnectionTrait>(
-    conn: &C,
-    partition_id: i64,
-    consumer: &str,
-    failure: &Failure,
-) -> Result<(), DbErr> {
-    if failure.attempts <= 0 {
-        let only = [partition_id.into(), consumer.into(), failure.seq.into()];
-        let delete =
-            "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ?";
-        execute(conn, delete, only).await?;
-        return Ok(());
-    }
-    // Without a charge there should be no record; if there is one, it goes on.
-    let attempts = if failure.charged {
-        "?"
-    } else {
-        "outbox_attempt.attempts + ?"
-    };
-    let upsert = format!(
-        "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before, last_error) \
-         VALUES (?, ?, ?, ?, {{now+?}}, ?) {{or_update(partition_id, consumer, seq)}} \
-            attempts = {attempts}, not_before = {{now+?}}, \
-            last_error = COALESCE(?, outbox_attempt.last_error)"
-    );
-    let (attempts, delay) = (failure.attempts, micros(failure.delay));
-    execute(
-        conn,
-        &upsert,
-        [
-            partition_id.into(),
-            consumer.into(),
-            failure.seq.into(),
-            attempts.into(),
-            delay.into(),
-            failure.reason.clone().into(),
-            attempts.into(),
-            delay.into(),
-            failure.reason.clone().into(),
-        ],
-    )
-    .await?;
-    Ok(())
 }

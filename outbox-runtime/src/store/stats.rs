@@ -1,5 +1,6 @@
 //! What there is to see: backlogs, cursors, leases, failures, rows nobody owns.
 
+use super::attempts::Attempts;
 use super::sql::query;
 use sea_orm::{DatabaseConnection, DbErr};
 
@@ -30,7 +31,7 @@ pub(crate) struct FailureRow {
     pub(crate) id: i64,
     pub(crate) event_type: String,
     pub(crate) key: Vec<u8>,
-    pub(crate) attempts: i32,
+    pub(crate) attempts: Attempts,
     pub(crate) due_us: i64,
     pub(crate) reason: Option<String>,
     pub(crate) blocking: bool,
@@ -39,7 +40,8 @@ pub(crate) struct FailureRow {
 /// Rows in incoming that no sequencer takes.
 pub(crate) struct UnownedRow {
     pub(crate) queue_id: i64,
-    pub(crate) partition_id: i64,
+    /// One of those with a partition that was chosen by hand.
+    pub(crate) slot: Option<i16>,
     pub(crate) rows: i64,
 }
 
@@ -101,14 +103,15 @@ pub(crate) async fn failures(
 ) -> Result<Vec<FailureRow>, DbErr> {
     query(
         db,
-        "SELECT a.partition_id, a.consumer, b.id, b.event_type, b.{key}, a.attempts, \
+        "SELECT a.partition_id, a.consumer, b.id, b.event_type, b.{key}, \
+            a.failures, a.deaths, \
             {us(a.not_before)} - {now_us}, a.last_error, \
             CASE WHEN a.seq = c.processed_seq + 1 THEN 1 ELSE 0 END \
          FROM outbox_attempt a \
          JOIN outbox_cursor c ON c.partition_id = a.partition_id AND c.consumer = a.consumer \
          JOIN outbox_outgoing o ON o.partition_id = a.partition_id AND o.seq = a.seq \
          JOIN outbox_body b ON b.id = o.id \
-         WHERE a.attempts > 0 ORDER BY a.not_before LIMIT ?",
+         WHERE NOT a.done ORDER BY a.not_before LIMIT ?",
         [limit.into()],
     )
     .await?
@@ -120,22 +123,27 @@ pub(crate) async fn failures(
             id: row.try_get_by_index(2)?,
             event_type: row.try_get_by_index(3)?,
             key: row.try_get_by_index(4)?,
-            attempts: row.try_get_by_index(5)?,
-            due_us: row.try_get_by_index(6)?,
-            reason: row.try_get_by_index(7)?,
-            blocking: row.try_get_by_index::<i32>(8)? == 1,
+            attempts: Attempts {
+                failures: row.try_get_by_index(5)?,
+                deaths: row.try_get_by_index(6)?,
+            },
+            due_us: row.try_get_by_index(7)?,
+            reason: row.try_get_by_index(8)?,
+            blocking: row.try_get_by_index::<i32>(9)? == 1,
         })
     })
     .collect()
 }
 
-/// Rows of queues or partitions that nobody registered.
+/// Rows of queues that nobody registered, or of a partition that their queue does not have.
 pub(crate) async fn unowned(db: &DatabaseConnection) -> Result<Vec<UnownedRow>, DbErr> {
     query(
         db,
-        "SELECT i.queue_id, i.partition_id, COUNT(*) FROM outbox_incoming i \
-         LEFT JOIN outbox_partition p ON p.id = i.partition_id AND p.queue_id = i.queue_id \
-         WHERE p.id IS NULL GROUP BY i.queue_id, i.partition_id",
+        "SELECT i.queue_id, i.chosen, COUNT(*) FROM ( \
+            SELECT n.queue_id, CASE WHEN n.slot >= 16384 THEN n.slot END AS chosen \
+            FROM outbox_incoming n LEFT JOIN outbox_queue q ON q.id = n.queue_id \
+            WHERE q.id IS NULL OR n.slot >= 16384 + q.partitions \
+         ) i GROUP BY i.queue_id, i.chosen",
         [],
     )
     .await?
@@ -143,7 +151,7 @@ pub(crate) async fn unowned(db: &DatabaseConnection) -> Result<Vec<UnownedRow>, 
     .map(|row| {
         Ok(UnownedRow {
             queue_id: row.try_get_by_index(0)?,
-            partition_id: row.try_get_by_index(1)?,
+            slot: row.try_get_by_index(1)?,
             rows: row.try_get_by_index(2)?,
         })
     })

@@ -1,10 +1,11 @@
 //! What a consumer with many keys at a time asks: the lease alone, and messages
 //! beyond those it knows.
 
-use super::cursor::{RawRow, micros};
-use super::sql::{execute, list, query};
+use super::attempts::Attempts;
+use super::cursor::{RawRow, micros, millis};
+use super::sql::{execute, query};
 use crate::queue::queue_of;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult};
+use sea_orm::{DatabaseConnection, DbErr, QueryResult};
 use std::time::Duration;
 
 /// A lease on a cursor.
@@ -64,12 +65,13 @@ pub(crate) async fn acquire(
     let taken = execute(
         db,
         "UPDATE outbox_cursor SET lease_owner = ?, lease_epoch = lease_epoch + 1, \
-            lease_until = {now+?} \
+            lease_until = {now+?}, lease_ms = ? \
          WHERE partition_id = ? AND consumer = ? AND lease_epoch = ? AND processed_seq = ? \
             AND (lease_until IS NULL OR lease_until <= {now} OR lease_owner = ?)",
         [
             owner.into(),
             micros(lease).into(),
+            millis(lease).into(),
             partition_id.into(),
             consumer.into(),
             epoch.into(),
@@ -94,10 +96,12 @@ pub(crate) struct Known {
     pub(crate) attempt: Option<Attempt>,
 }
 
-/// A record of attempts; without any it says that the message is done.
+/// A record of attempts.
 #[derive(Clone, Copy)]
 pub(crate) struct Attempt {
-    pub(crate) attempts: i32,
+    pub(crate) attempts: Attempts,
+    /// Whether the message is done, although the cursor is behind it.
+    pub(crate) done: bool,
     /// Until it is due; nothing if it is.
     pub(crate) due_in: Duration,
 }
@@ -116,7 +120,8 @@ pub(crate) async fn read(
     let rows = query(
         db,
         "SELECT o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
-            {us(b.enqueued_at)}, a.attempts, {us(a.not_before)} - {now_us}, \
+            {us(b.enqueued_at)}, b.unique_id, a.failures, a.deaths, a.done, \
+            {us(a.not_before)} - {now_us}, \
             CASE WHEN o.bytes_before < ? THEN 0 ELSE 1 END \
          FROM (SELECT s.seq, s.id, SUM(s.bytes) OVER (ORDER BY s.seq) - s.bytes AS bytes_before \
             FROM (SELECT g.seq, g.id, COALESCE(( \
@@ -140,7 +145,7 @@ pub(crate) async fn read(
         ],
     )
     .await?;
-    let beyond = |row: &QueryResult| row.try_get_by_index::<i32>(10).map(|beyond| beyond == 1);
+    let beyond = |row: &QueryResult| row.try_get_by_index::<i32>(13).map(|beyond| beyond == 1);
     let beyond = rows
         .iter()
         .map(beyond)
@@ -152,38 +157,27 @@ pub(crate) async fn read(
     let known = rows[..cut]
         .iter()
         .map(|row| {
-            let attempts: Option<i32> = row.try_get_by_index(8)?;
-            let due_in: Option<i64> = row.try_get_by_index(9)?;
+            let row_of_log = RawRow::read(row, row.try_get_by_index(0)?, 1)?;
+            let Some(failures) = row.try_get_by_index::<Option<i32>>(9)? else {
+                return Ok(Known {
+                    row: row_of_log,
+                    attempt: None,
+                });
+            };
+            let due_in: i64 = row.try_get_by_index(12)?;
+            let attempt = Attempt {
+                attempts: Attempts {
+                    failures,
+                    deaths: row.try_get_by_index(10)?,
+                },
+                done: row.try_get_by_index(11)?,
+                due_in: Duration::from_micros(due_in.max(0).unsigned_abs()),
+            };
             Ok(Known {
-                row: RawRow::read(row, row.try_get_by_index(0)?, 1)?,
-                attempt: attempts.map(|attempts| Attempt {
-                    attempts,
-                    due_in: Duration::from_micros(due_in.unwrap_or(0).max(0).unsigned_abs()),
-                }),
+                row: row_of_log,
+                attempt: Some(attempt),
             })
         })
         .collect::<Result<_, DbErr>>()?;
     Ok((known, cut < rows.len() || rows.len() >= limit as usize))
-}
-
-/// Remembers that messages are done although one before them is not.
-pub(super) async fn mark_done<C: ConnectionTrait>(
-    conn: &C,
-    partition_id: i64,
-    consumer: &str,
-    seqs: &[i64],
-) -> Result<(), DbErr> {
-    // Of our own numbers, so that one statement does for a whole window.
-    let seqs = list(seqs.iter().copied());
-    let delete = format!(
-        "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq IN ({seqs})"
-    );
-    execute(conn, &delete, [partition_id.into(), consumer.into()]).await?;
-    let insert = format!(
-        "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
-         SELECT o.partition_id, ?, o.seq, 0, {{now}} FROM outbox_outgoing o \
-         WHERE o.partition_id = ? AND o.seq IN ({seqs})"
-    );
-    execute(conn, &insert, [consumer.into(), partition_id.into()]).await?;
-    Ok(())
 }

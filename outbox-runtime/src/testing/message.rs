@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::handler::{Ctx, Message, OutboxMessage};
 use crate::key::EventKey;
-use crate::message::Headers;
+use crate::message::{Headers, UniqueId};
 use crate::state::States;
 use crate::store::cursor::{RawBody, RawRow};
 use std::time::{Duration, Instant, SystemTime};
@@ -33,6 +33,7 @@ pub fn message_with<E: Event>(event: E, key: impl EventKey, headers: Headers) ->
         headers: Some(headers.to_json()),
         target: None,
         enqueued_us: i64::try_from(micros).unwrap_or(i64::MAX),
+        unique_id: UniqueId::new(),
         key,
     };
     let row = RawRow {

@@ -20,19 +20,23 @@ struct Row {
     headers: Option<String>,
     target: Option<String>,
     queue_id: i64,
-    partition_id: i64,
+    slot: i16,
 }
 
 /// Writes a row past all checks; returns its id.
 async fn insert(db: &TestDb, row: &Row) -> i64 {
     let conn = db.connection();
     let body = format!(
-        "INSERT INTO outbox_body (event_type, {}, payload, headers, target, enqueued_at) \
-         VALUES (?, ?, ?, ?, ?, {})",
+        "INSERT INTO outbox_body (queue_id, slot, event_type, {}, payload, headers, target, \
+            unique_id, enqueued_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, {}, {})",
         db.quoted("key"),
+        db.new_unique_id(),
         db.from_now(0)
     );
-    let values: [Value; 5] = [
+    let values: [Value; 7] = [
+        row.queue_id.into(),
+        row.slot.into(),
         row.event_type.clone().into(),
         row.key.clone().into(),
         row.payload.clone().into(),
@@ -43,8 +47,8 @@ async fn insert(db: &TestDb, row: &Row) -> i64 {
         .await
         .expect("a body");
     let id = db.number("SELECT MAX(id) FROM outbox_body").await;
-    let incoming = "INSERT INTO outbox_incoming (queue_id, id, partition_id) VALUES (?, ?, ?)";
-    let values: [Value; 3] = [row.queue_id.into(), id.into(), row.partition_id.into()];
+    let incoming = "INSERT INTO outbox_incoming (queue_id, id, slot) VALUES (?, ?, ?)";
+    let values: [Value; 3] = [row.queue_id.into(), id.into(), row.slot.into()];
     conn.execute_raw(statement(db, incoming, values))
         .await
         .expect("an incoming row");

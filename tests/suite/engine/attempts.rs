@@ -32,7 +32,7 @@ async fn assert_one_attempt_is_left_on_record(
     let report = running.stop_within(Duration::from_millis(100)).await;
     assert_eq!(report.interrupted, 1, "{name}: {report:?}");
     let left = [
-        records(db, "attempts = 1").await,
+        records(db, "failures = 1 AND deaths = 0").await,
         records(db, "1 = 1").await,
     ];
     assert_eq!(left, [1, 1], "{name}");
@@ -57,7 +57,6 @@ async fn records(db: &TestDb, condition: &str) -> i64 {
 }
 
 on_every_engine! {
-    /// The attempt before the stop was charged when it was claimed, and that is taken back.
     async fn a_stop_in_a_second_attempt_leaves_one_on_record(db: &TestDb) {
         create_ledger(db).await;
         assert_one_attempt_is_left_on_record(db, "each", |queue, gated| queue.leased(gated)).await;
@@ -71,7 +70,7 @@ on_every_engine! {
         .await;
     }
 
-    /// It was charged when it was claimed, so that there is a record before it fails.
+    /// A death was charged before it ran, so that there is a record before it fails.
     async fn a_suspect_that_fails_waits_its_time_out_and_leaves_its_reason(db: &TestDb) {
         create_ledger(db).await;
         let scripted = Kind::ALL.map(|kind| {
@@ -98,7 +97,7 @@ on_every_engine! {
         .await;
         let running = start().await;
         let late = format!("not_before > {}", db.from_now(3_000_000));
-        let written = format!("attempts = 1 AND last_error = 'told to fail, after 0' AND {late}");
+        let written = format!("failures = 1 AND deaths = 0 AND last_error = 'told to fail, after 0' AND {late}");
         eventually("five records", async || records(db, &written).await == 5).await;
         running.stop().await;
         for handler in scripted.iter().chain([&keys]) {

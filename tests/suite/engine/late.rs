@@ -69,7 +69,7 @@ impl Way {
     }
 }
 
-/// Makes the database sleep this long whenever it records an attempt that a claim charges.
+/// Makes the database sleep this long whenever it writes a charge.
 pub(super) async fn slow_down_charges(db: &TestDb, by: Duration) {
     let seconds = by.as_secs_f64();
     let (sleep, each) = match db.engine() {

@@ -18,11 +18,8 @@ async fn commit_silently(db: &TestDb, text: &str) {
     let tx = db.connection().begin().await.unwrap();
     let sent = NewMessage::new("step", "k", text.to_owned());
     enqueue(&tx, &DECOY, sent).await.unwrap();
-    let partition = QUIET.id() | i64::from(QUIET.partition_of_key(b"k"));
     let (to, from) = (QUIET.id(), DECOY.id());
-    let moved = format!(
-        "UPDATE outbox_incoming SET queue_id = {to}, partition_id = {partition} WHERE queue_id = {from}"
-    );
+    let moved = format!("UPDATE outbox_incoming SET queue_id = {to} WHERE queue_id = {from}");
     tx.execute_unprepared(&moved).await.unwrap();
     tx.commit().await.unwrap();
 }

@@ -17,10 +17,11 @@ async fn register(db: &DatabaseConnection) {
 
 /// Two statements look at the schema. The first start: a look at the queue; a transaction (isolation,
 /// begin, commit) with the queue, its lock and its partitions; a look at the consumer;
-/// a transaction with the lock, the others, the consumer and its cursors.
-const FIRST_START: i64 = 2 + 1 + (3 + 3) + 1 + (3 + 4);
-/// The second: a look at each, and that the consumer was seen.
-const SECOND_START: i64 = 2 + 1 + 1 + 1;
+/// a transaction with the lock, the others, the consumer and its cursors; a look at all queues that
+/// this binary only produces to.
+const FIRST_START: i64 = 2 + 1 + (3 + 3) + 1 + (3 + 4) + 1;
+/// The second: a look at each, that the consumer was seen, and the same look at the others.
+const SECOND_START: i64 = 2 + 1 + 1 + 1 + 1;
 /// On PostgreSQL each asks in which schemas the tables are, too.
 const PLACE: i64 = 1;
 

@@ -69,7 +69,7 @@ fn a_claim_that_began_before_a_failure_was_written_does_not_overlook_it() {
                  lease_until = NULL WHERE {place} AND lease_epoch = 7"
             );
             let failed = format!(
-                "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
+                "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \
                  VALUES ({partition}, 'LeasedEach', 1, 1, {})",
                 db.from_now(2_000)
             );

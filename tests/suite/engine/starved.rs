@@ -60,7 +60,7 @@ impl Starving {
     /// tries to settle the claim any more.
     async fn wait(&self) {
         let known = self.charged.lock().unwrap().0;
-        let more = format!("SELECT 1 FROM outbox_attempt WHERE attempts > {known}");
+        let more = format!("SELECT 1 FROM outbox_attempt WHERE deaths > {known}");
         let more = Statement::from_string(self.db.get_database_backend(), more);
         // After the last attempt a charge is for nothing but a burial.
         if known < ATTEMPTS && self.db.query_one_raw(more).await.unwrap().is_some() {
@@ -116,9 +116,8 @@ async fn starving_pool(db: &TestDb) -> DatabaseConnection {
 }
 
 on_every_engine! {
-    /// A message whose claim died is charged as it is claimed. On a server the claim is
-    /// answered late, on SQLite it is not; either way its handler does not run, and there is
-    /// no connection to say so.
+    /// A message whose claim died is charged before its handler runs. On a server the charge is
+    /// answered late, on SQLite it is not; either way the pool has no connection left from then on.
     async fn a_charge_is_taken_back_although_the_pool_is_starved(db: &TestDb) {
         create_ledger(db).await;
         let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);

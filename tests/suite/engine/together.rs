@@ -143,7 +143,7 @@ fn a_message_on_record_as_failed_is_not_claimed_before_it_is_due() {
             let next = processed(db, "default", "k").await + 1;
             let id = partition_id("k");
             db.execute(&format!(
-                "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
+                "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \
                  VALUES ({id}, 'default', {next}, 1, {})",
                 db.from_now(1_500)
             ))

@@ -18,6 +18,23 @@ async fn incoming(db: &TestDb, queue: &Queue) -> i64 {
 }
 
 on_every_engine! {
+    /// It writes slots, of which the sequencer makes partitions.
+    async fn a_producer_that_was_compiled_with_another_count_reaches_everybody_in_order(db: &TestDb) {
+        let seen = Seen::default();
+        let running = orders(db.connection()).leased(seen.clone()).start().await.unwrap();
+        for n in 0..10 {
+            for key in ["a", "b", "c", "d", "e"] {
+                let producer = if n % 2 == 0 { &QUEUE } else { &WIDER };
+                enqueue(db.connection(), producer, message(key, n)).await.unwrap();
+            }
+        }
+        seen.reaches(50).await;
+        for (key, numbers) in seen.by_key() {
+            assert_eq!(numbers, (0..10).collect::<Vec<_>>(), "{key}");
+        }
+        running.stop().await;
+    }
+
     async fn rows_nobody_registered_are_kept_and_block_nobody(db: &TestDb) {
         let seen = Seen::default();
         // They have the lowest ids, and are more than one pass takes.

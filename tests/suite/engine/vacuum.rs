@@ -105,7 +105,7 @@ fn records_of_attempts_behind_the_cursor_are_deleted() {
                 let partition_id = partition_id("k");
                 let place = format!("{partition_id}, 'default', 1, 1, {}", db.from_now(0));
                 db.execute(&format!(
-                    "INSERT INTO outbox_attempt (partition_id, consumer, seq, attempts, not_before) \
+                    "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \
                      VALUES ({place})"
                 ))
                 .await;

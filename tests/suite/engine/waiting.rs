@@ -1,7 +1,6 @@
 //! A retry waits its time out, whatever else happens; what counts and what does not.
 
 use super::failures::one_of_each;
-use super::gated::{Gated, Manners};
 use super::scripted::{Act, Kind, Scripted, create_ledger};
 use super::*;
 use outbox::NewMessage;
@@ -25,7 +24,7 @@ on_every_engine! {
         .await;
         commit(db.connection(), "k", 0).await;
         eventually("the failures", async || {
-            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE attempts = 1").await == 4
+            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE failures = 1").await == 4
         })
         .await;
         let failing = running.stats().await.unwrap().queues[0].consumers[0].failing.clone();
@@ -64,7 +63,7 @@ on_every_engine! {
         commit(db.connection(), "k", 0).await;
         let first = start().await;
         eventually("the failure", async || {
-            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE attempts = 1").await == 1
+            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE failures = 1").await == 1
         })
         .await;
         first.stop().await;
@@ -105,34 +104,6 @@ on_every_engine! {
         running.stop().await;
     }
 
-    async fn a_charge_stays_when_the_lease_is_lost(db: &TestDb) {
-        let gated = Gated::new(Manners::GiveUp);
-        let running = Outbox::builder(db.connection().clone())
-            .profile(OutboxProfile::low_latency())
-            .queue("orders", QUEUE.partitions())
-            .lease(SHORT)
-            .retry(soon(9))
-            .leased(gated.clone())
-            .start()
-            .await
-            .unwrap();
-        commit(db.connection(), "k", 0).await;
-        // It gives up when its lease ends: one attempt, written down. The second is
-        // charged as it is taken.
-        gated.entered(2).await;
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_attempt WHERE attempts = 2").await, 1);
-        // Somebody takes the lease: what the second comes to is not written, its charge is.
-        db.execute(
-            "UPDATE outbox_cursor SET lease_owner = 'thief', lease_epoch = lease_epoch + 1, lease_until = NULL",
-        )
-        .await;
-        gated.entered(3).await;
-        gated.open();
-        drained(db).await;
-        assert_eq!(*gated.attempts.lock().unwrap(), [0, 1, 2]);
-        running.stop().await;
-    }
-
     async fn an_endless_backoff_is_a_long_one(db: &TestDb) {
         create_ledger(db).await;
         let handler = Scripted::new(Kind::LeasedEach, |_, _| Act::Retry);
@@ -143,7 +114,7 @@ on_every_engine! {
         let running = handler.serve(queue).start().await.unwrap();
         commit(db.connection(), "k", 0).await;
         eventually("the failure", async || {
-            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE attempts = 1").await == 1
+            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE failures = 1").await == 1
         })
         .await;
         let failing = running.stats().await.unwrap().queues[0].consumers[0].failing.clone();
@@ -165,7 +136,7 @@ on_every_engine! {
         commit(db.connection(), "k", 0).await;
         let running = start(soon(9)).await;
         eventually("three failures", async || {
-            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE attempts = 3").await == 1
+            db.number("SELECT COUNT(*) FROM outbox_attempt WHERE failures = 3").await == 1
         })
         .await;
         running.stop().await;

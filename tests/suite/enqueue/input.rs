@@ -50,7 +50,7 @@ on_every_engine! {
             assert!(decoded.iter().map(|(n, v)| (&**n, &**v)).eq(
                 std::collections::BTreeMap::from(headers)
             ));
-            assert_eq!(half[4].partition_id, RAW.id() + 7);
+            assert_eq!(half[4].slot, 16_384 + 7);
             assert!([0, 1, 2, 4].iter().all(|&i| half[i].headers.is_none()));
         }
     }
@@ -102,9 +102,8 @@ on_every_engine! {
             error.kind(),
             &EnqueueErrorKind::PartitionOutOfRange { partition: 4, partitions: 4 }
         );
-        let base = OrderCreated::QUEUE.id();
-        let found: Vec<i64> = stored(db).await.iter().map(|m| m.partition_id - base).collect();
-        assert_eq!(found, [0, 1, 2, 3]);
+        let found: Vec<i16> = stored(db).await.iter().map(|m| m.slot).collect();
+        assert_eq!(found, [16_384, 16_385, 16_386, 16_387]);
     }
 
     async fn options_carry_headers(db: &TestDb) {

@@ -1,7 +1,7 @@
 //! Many events at once: checked as a whole, written in chunks, ids in order.
 
 use super::*;
-use outbox::{EnqueueErrorKind, EnqueueOptions, NewMessage, Queue, enqueue_batch};
+use outbox::{EnqueueErrorKind, EnqueueOptions, NewMessage, Queue, Slot, enqueue_batch};
 use outbox_tests::{Engine, on_every_engine, run};
 use sea_orm::{ConnectOptions, Database};
 
@@ -30,11 +30,9 @@ on_every_engine! {
         let ids = OrderCreated::enqueue_all(db.connection(), orders(0..2_500)).await.unwrap();
         assert_eq!(ids.len(), 2_500);
         assert_ids_name_their_orders(db, &ids, 0).await;
-        // By key, each in its own partition.
-        let queue = OrderCreated::QUEUE;
+        // By key, each in its own slot.
         for message in stored(db).await {
-            let partition = queue.partition_of_key(&message.key);
-            assert_eq!(Some(message.partition_id), queue.partition_id(partition));
+            assert_eq!(message.slot.unsigned_abs(), Slot::of_key(&message.key).get());
         }
     }
 

@@ -31,7 +31,7 @@ impl OrderCreated {
 struct Stored {
     id: i64,
     queue_id: i64,
-    partition_id: i64,
+    slot: i16,
     event_type: String,
     key: Vec<u8>,
     payload: Vec<u8>,
@@ -53,8 +53,9 @@ async fn stored(db: &TestDb) -> Vec<Stored> {
         _ => "b.key",
     };
     let sql = format!(
-        "SELECT i.id, i.queue_id, i.partition_id, b.event_type, {key}, b.payload, b.headers \
-         FROM outbox_incoming i JOIN outbox_body b ON b.id = i.id ORDER BY i.id"
+        "SELECT i.id, i.queue_id, i.slot, b.event_type, {key}, b.payload, b.headers \
+         FROM outbox_incoming i JOIN outbox_body b ON b.id = i.id AND b.queue_id = i.queue_id \
+            AND b.slot = i.slot ORDER BY i.id"
     );
     let rows = db
         .connection()
@@ -65,7 +66,7 @@ async fn stored(db: &TestDb) -> Vec<Stored> {
         .map(|row| Stored {
             id: row.try_get_by_index(0).expect("id"),
             queue_id: row.try_get_by_index(1).expect("queue_id"),
-            partition_id: row.try_get_by_index(2).expect("partition_id"),
+            slot: row.try_get_by_index(2).expect("slot"),
             event_type: row.try_get_by_index(3).expect("event_type"),
             key: row.try_get_by_index(4).expect("key"),
             payload: row.try_get_by_index(5).expect("payload"),

@@ -1,6 +1,7 @@
 //! An event lives and dies with the transaction it was enqueued in.
 
 use super::*;
+use outbox::Slot;
 use outbox_tests::on_every_engine;
 
 on_every_engine! {
@@ -10,11 +11,10 @@ on_every_engine! {
         tx.commit().await.unwrap();
 
         let queue = OrderCreated::QUEUE;
-        let partition = queue.partition_of_key(b"acme/7");
         let expected = Stored {
             id: id.get(),
             queue_id: queue.id(),
-            partition_id: queue.partition_id(partition).unwrap(),
+            slot: Slot::of_key(b"acme/7").get().cast_signed(),
             event_type: "order.created".to_owned(),
             key: b"acme/7".to_vec(),
             payload: serde_json::to_vec(&OrderCreated::new(7)).unwrap(),

@@ -23,6 +23,36 @@ on_every_engine! {
         );
     }
 
+    /// Every event that is linked into this binary counts, handled here or not.
+    async fn a_queue_that_is_only_produced_to_is_compared_with_the_database(db: &TestDb) {
+        let event = outbox::events().next().expect("an event");
+        let start = || {
+            Outbox::builder(db.connection().clone())
+                .queue("operations", QUEUE.partitions())
+                .leased(Seen::default())
+                .start()
+        };
+        // Nobody has registered it: no business of ours.
+        start().await.unwrap().stop().await;
+        let count = event.queue.partitions().count();
+        db.execute(&format!(
+            "INSERT INTO outbox_queue (id, name, partitions, created_at) VALUES ({}, '{}', {}, {})",
+            event.queue.id(),
+            event.queue.name(),
+            count * 2 % 127,
+            db.from_now(0)
+        ))
+        .await;
+        let error = start().await.err().expect("a disagreement");
+        let problems = error.problems();
+        assert_eq!(problems.len(), 1, "{error}");
+        assert!(
+            matches!(&problems[0], ConfigError::PartitionCountMismatch { queue, expected, .. }
+                if queue == event.queue.name() && *expected == count),
+            "{error}"
+        );
+    }
+
     async fn register_makes_the_queues_of_all_events_known(db: &TestDb) {
         outbox::register(db.connection()).await.unwrap();
         outbox::register(db.connection()).await.unwrap();

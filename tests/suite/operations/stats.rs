@@ -76,7 +76,7 @@ on_every_engine! {
         let mut found: Vec<_> =
             stats.unregistered.iter().map(|r| (r.queue_id, r.partition, r.count)).collect();
         found.sort_unstable();
-        let mut expected = vec![(QUEUE.id(), 5, 1), (outbox::queue_id("nobody"), 0, 1)];
+        let mut expected = vec![(QUEUE.id(), Some(5), 1), (outbox::queue_id("nobody"), None, 1)];
         expected.sort_unstable();
         assert_eq!(found, expected);
         running.stop().await;

@@ -107,7 +107,7 @@ fn tables_behind_an_empty_schema_are_used_but_not_migrated_from_there() {
             outbox::migrate(&conn).await.unwrap();
             start(&conn, &Seen::default()).await.stop().await;
             // A newer version's tables would be made in `app`.
-            db.execute("UPDATE outbox_schema SET version = 0").await;
+            db.execute("UPDATE outbox_schema SET number = 0").await;
             let error = outbox::migrate(&conn).await.unwrap_err();
             assert!(
                 matches!(&error, SchemaError::OtherSchema { found, target }

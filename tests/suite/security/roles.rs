@@ -105,7 +105,7 @@ fn a_producer_needs_to_insert_into_two_tables_and_to_read_the_ids() {
     run(Engine::Postgres, true, |db| {
         Box::pin(async move {
             let rights = [
-                "INSERT, SELECT (id) ON outbox_body",
+                "INSERT, SELECT (id, slot) ON outbox_body",
                 "INSERT, SELECT (id) ON outbox_incoming",
             ];
             let (conn, role) = connect_as(db, &rights).await;

@@ -2,12 +2,14 @@
 
 use super::super::guard::{self, Ended, LeaseClock};
 use super::super::processor::{FOREIGN_PAUSE, Next};
+use super::super::quarantine;
 use super::super::settlement::{self, Verdict, burial, verdict};
 use super::{Finished, SAVE_AFTER, Session, Signals};
 use crate::handler::HandlerResult;
-use crate::store::settlement::{Failure, Settlement};
+use crate::store::attempts::{AttemptChange, AttemptNote, Attempts};
+use crate::store::settlement::Settlement;
 use sea_orm::DbErr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::JoinError;
 
 impl Session<'_> {
@@ -36,44 +38,35 @@ impl Session<'_> {
         let Some(item) = self.lanes.message(seq) else {
             return;
         };
-        let attempts = item.attempts + i32::from(!item.charged);
         if consumer.stop.excuses(&result) {
             if item.charged {
                 self.take_back_charge(seq);
             }
             return self.lanes.postpone(seq, None);
         }
+        let (attempts, charged) = (item.attempts, item.charged);
         match verdict(consumer, &item.message, attempts, result) {
             Verdict::Fine => {
-                if item.attempts > 0 {
+                if charged || attempts != Attempts::default() {
                     self.notes.done.push(seq);
                 }
                 self.lanes.finish(seq);
             }
             Verdict::Again { delay, reason } => {
-                item.attempts = attempts;
+                item.attempts.failures = attempts.failures.saturating_add(1);
                 item.charged = false;
-                self.note_attempts(seq, attempts, delay, Some(reason));
+                let change = AttemptChange::Failed {
+                    charged,
+                    delay,
+                    reason,
+                };
+                self.notes.attempts.push(AttemptNote { seq, change });
                 self.lanes.postpone(seq, Some(Instant::now() + delay));
             }
-            Verdict::Bury(reason) => self.bury(seq, attempts, &reason),
+            Verdict::Bury(reason) => {
+                self.bury(seq, attempts.total().saturating_add(1), &reason);
+            }
         }
-    }
-
-    pub(super) fn note_attempts(
-        &mut self,
-        seq: i64,
-        attempts: i32,
-        delay: Duration,
-        reason: Option<String>,
-    ) {
-        self.notes.failures.push(Failure {
-            seq,
-            attempts,
-            charged: true,
-            delay,
-            reason,
-        });
     }
 
     pub(super) fn bury(&mut self, seq: i64, attempts: i32, reason: &str) {
@@ -113,7 +106,7 @@ impl Session<'_> {
         if give_back {
             done_beyond = self.lanes.done_beyond();
         }
-        self.recorded |= !notes.failures.is_empty() || !done_beyond.is_empty();
+        self.recorded |= !notes.attempts.is_empty() || !done_beyond.is_empty();
         self.recorded |= !notes.burials.is_empty();
         // Suspects stay so, whoever is next.
         let claimed = if give_back {
@@ -130,13 +123,14 @@ impl Session<'_> {
             processed,
             claimed,
             read: (!give_back && self.read.0 > self.claimed).then_some(self.read),
-            failures: notes.failures,
+            notes: notes.attempts,
             burials: notes.burials,
             done_beyond,
             forget_attempts: self.recorded && processed > self.saved,
             keep: (!give_back).then_some(consumer.lease.duration),
         };
-        match settlement::write(consumer, &notes.buried, self.clock, &outcome, None).await {
+        let written = settlement::write(consumer, &notes.buried, self.clock, &outcome, None).await;
+        match written {
             Ok(true) => {
                 self.epoch += 1;
                 self.clock = clock;
@@ -148,13 +142,12 @@ impl Session<'_> {
                 self.saved_at = Instant::now();
                 Ok(true)
             }
-            Ok(false) => Ok(false),
-            Err(error) => {
-                self.notes.failures.splice(..0, outcome.failures);
+            Ok(false) | Err(_) => {
+                self.notes.attempts.splice(..0, outcome.notes);
                 self.notes.burials.splice(..0, outcome.burials);
                 self.notes.buried.splice(..0, notes.buried);
                 self.notes.done.splice(..0, notes.done);
-                Err(error)
+                written
             }
         }
     }
@@ -179,7 +172,11 @@ impl Session<'_> {
             running = self.tasks.len(),
             "lost the lease; what was done beyond the cursor will be delivered again"
         );
+        let innocent = self.charged_in_vain();
         self.forget_tasks(until).await;
+        for seq in innocent {
+            quarantine::take_back(self.consumer, self.partition_id(), seq).await;
+        }
         Next::Busy
     }
 
@@ -195,13 +192,30 @@ impl Session<'_> {
         Ok(Next::Busy)
     }
 
+    /// Messages that are charged with a death in the database, and whose handlers have returned or
+    /// were not started.
+    fn charged_in_vain(&self) -> Vec<i64> {
+        let failed = self.notes.attempts.iter().filter_map(|note| {
+            let charged = matches!(note.change, AttemptChange::Failed { charged: true, .. });
+            charged.then_some(note.seq)
+        });
+        let done = self.notes.done.iter().copied();
+        let done = done.filter(|seq| *seq <= self.suspects);
+        let unwritten = |seq: &i64| {
+            let charges = |note: &AttemptNote| matches!(note.change, AttemptChange::Charged);
+            let notes = &self.notes.attempts;
+            notes.iter().any(|note| note.seq == *seq && charges(note))
+        };
+        let vain = failed.chain(done).chain(self.unstarted);
+        vain.filter(|seq| !unwritten(seq)).collect()
+    }
+
     /// Takes back a charge that was made before the attempt.
     fn take_back_charge(&mut self, seq: i64) {
         if let Some(item) = self.lanes.message(seq) {
-            item.attempts -= 1;
             item.charged = false;
-            let attempts = item.attempts;
-            self.note_attempts(seq, attempts, Duration::ZERO, None);
+            let change = AttemptChange::TakenBack;
+            self.notes.attempts.push(AttemptNote { seq, change });
         }
     }
 

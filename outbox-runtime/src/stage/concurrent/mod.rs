@@ -19,7 +19,8 @@ use super::guard::{Ended, LeaseClock, Stop};
 use super::lanes::Lanes;
 use super::processor::Next;
 use crate::handler::{HandlerResult, OutboxMessage};
-use crate::store::settlement::{Burial, Failure};
+use crate::store::attempts::{AttemptNote, Attempts};
+use crate::store::settlement::Burial;
 use crate::store::window::{self, Acquired, Held};
 use crate::tuning::backoff;
 use sea_orm::DbErr;
@@ -117,15 +118,15 @@ struct Session<'a> {
 
 struct Item {
     message: OutboxMessage,
-    /// How many attempts are on record, a charge included.
-    attempts: i32,
-    /// Whether the attempt under way is on record.
+    /// What is on record, without a charge for the attempt under way.
+    attempts: Attempts,
+    /// Whether it is charged with a death that it has not died yet.
     charged: bool,
 }
 
 #[derive(Default)]
 struct Notes {
-    failures: Vec<Failure>,
+    attempts: Vec<AttemptNote>,
     burials: Vec<Burial>,
     buried: Vec<OutboxMessage>,
     done: Vec<i64>,
@@ -133,7 +134,7 @@ struct Notes {
 
 impl Notes {
     fn is_empty(&self) -> bool {
-        self.failures.is_empty() && self.burials.is_empty() && self.done.is_empty()
+        self.attempts.is_empty() && self.burials.is_empty() && self.done.is_empty()
     }
 }
 

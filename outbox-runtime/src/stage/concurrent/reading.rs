@@ -79,7 +79,7 @@ impl Session<'_> {
         };
         self.recorded |= known.attempt.is_some();
         let elsewhere = body.target.as_ref().is_some_and(|t| *t != consumer.name);
-        let done = known.attempt.is_some_and(|attempt| attempt.attempts == 0);
+        let done = known.attempt.is_some_and(|attempt| attempt.done);
         if elsewhere || done {
             self.lanes.add_done(seq);
             return Ok(true);
@@ -95,7 +95,7 @@ impl Session<'_> {
             }
             Sorted::Ours | Sorted::Foreign { elsewhere: false } => {}
         }
-        let attempts = known.attempt.map_or(0, |attempt| attempt.attempts);
+        let attempts = known.attempt.map(|attempt| attempt.attempts);
         let due = known.attempt.map(|attempt| attempt.due_in);
         let due = due.filter(|due_in| !due_in.is_zero());
         let bytes = body.payload.len() + body.key.len();
@@ -104,7 +104,7 @@ impl Session<'_> {
         let message = OutboxMessage::new(queue, self.partition, &known.row, body, 0);
         let item = Item {
             message,
-            attempts,
+            attempts: attempts.unwrap_or_default(),
             charged: false,
         };
         let due = due.map(|due_in| Instant::now() + due_in);
@@ -122,7 +122,7 @@ impl Session<'_> {
                 sequence = item.message.sequence(),
                 event = item.message.event_type(),
                 id = item.message.id().get(),
-                attempts = item.attempts,
+                attempts = item.attempts.total(),
                 "the window is full: the partition waits for this message"
             );
         }

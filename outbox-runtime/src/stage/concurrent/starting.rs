@@ -2,12 +2,12 @@
 
 use super::super::guard::{self, Ended, LeaseClock, Running};
 use super::super::processor::SOLITUDE_PAUSE;
-use super::super::settlement::exhausted_reason;
+use super::super::settlement::{exhausted_reason, is_exhausted};
 use super::{Finished, Session, Signals};
 use crate::handler::Progress;
-use crate::store::settlement::Failure;
+use crate::store::attempts::{AttemptChange, AttemptNote};
 use sea_orm::DbErr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 impl Session<'_> {
     /// Starts what may run. False if the lease was lost.
@@ -74,8 +74,7 @@ impl Session<'_> {
         let Some(item) = self.lanes.message(seq) else {
             return true;
         };
-        let attempts = item.attempts + i32::from(!item.charged);
-        if !self.consumer.needs_solitude(attempts) {
+        if !self.consumer.needs_solitude(item.attempts) {
             return true;
         }
         self.alone = self.consumer.solitude.clone().try_acquire_owned().ok();
@@ -85,7 +84,7 @@ impl Session<'_> {
         self.alone.is_some()
     }
 
-    /// Counts an attempt before it is made; one too many buries the message instead.
+    /// Charges a death before the handler runs; one too many buries the message instead.
     pub(super) async fn charge(&mut self, seq: i64, signals: Signals<'_>) -> Result<bool, DbErr> {
         let Some(item) = self.lanes.message(seq) else {
             return Ok(true);
@@ -94,22 +93,15 @@ impl Session<'_> {
             // Written down already, with what could not be written before.
             return Ok(true);
         }
-        let (message, attempts) = (item.message.clone(), item.attempts.saturating_add(1));
-        let most = self.consumer.retry(message.event_type()).max_attempts;
-        if attempts.unsigned_abs() > most {
+        let (message, attempts) = (item.message.clone(), item.attempts);
+        if is_exhausted(self.consumer, &message, attempts) {
             let reason = exhausted_reason(self.consumer, &message).await?;
-            self.bury(seq, attempts - 1, &reason);
+            self.bury(seq, attempts.total(), &reason);
         } else {
-            item.attempts = attempts;
             item.charged = true;
             self.unstarted = Some(seq);
-            self.notes.failures.push(Failure {
-                seq,
-                attempts,
-                charged: true,
-                delay: Duration::ZERO,
-                reason: None,
-            });
+            let change = AttemptChange::Charged;
+            self.notes.attempts.push(AttemptNote { seq, change });
         }
         self.save(false, signals).await
     }
@@ -119,8 +111,8 @@ impl Session<'_> {
         let Some(item) = self.lanes.message(seq) else {
             return;
         };
-        let failed = item.attempts - i32::from(item.charged);
-        let message = item.message.with_attempts(failed.unsigned_abs());
+        let attempts = item.attempts.total().unsigned_abs();
+        let message = item.message.with_attempts(attempts);
         self.lanes.start(seq);
         self.unstarted = None;
         let (routes, states) = (consumer.routes.clone(), consumer.states.clone());

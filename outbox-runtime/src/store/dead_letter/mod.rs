@@ -12,14 +12,15 @@ pub(crate) use requeue::{can_be_requeued, send_again};
 
 use super::sql::query;
 use crate::dead_letters::{DeadLetterFilter, DeadLetterMessage, DeadLetterStatus};
-use crate::message::Headers;
+use crate::message::{Headers, UniqueId};
+use crate::queue::Slot;
 use condition::Condition;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 use std::time::{Duration, SystemTime};
 
 const LETTER: &str = "SELECT id, queue, {partition}, consumer, seq, message_id, event_type, {key}, \
     payload, headers, {us(enqueued_at)}, {us(failed_at)}, attempts, reason, status, \
-    {us(deadline)}, {us(completed_at)}, requeued_as FROM outbox_dead_letter";
+    {us(deadline)}, {us(completed_at)}, requeued_as, slot, unique_id FROM outbox_dead_letter";
 
 /// The letters of a page, by id.
 pub(crate) async fn page<C: ConnectionTrait>(
@@ -100,6 +101,8 @@ fn letter(row: &QueryResult) -> Result<DeadLetterMessage, DbErr> {
         deadline: row.try_get_by_index::<Option<i64>>(15)?.map(time),
         completed_at: row.try_get_by_index::<Option<i64>>(16)?.map(time),
         requeued_as: row.try_get_by_index::<Option<i64>>(17)?.map(Into::into),
+        slot: Slot::from_stored(row.try_get_by_index(18)?),
+        unique_id: UniqueId::from_stored(row.try_get_by_index(19)?),
     })
 }
 

@@ -29,24 +29,29 @@ CREATE TABLE IF NOT EXISTS outbox_consumer (
     PRIMARY KEY (queue_id, name)
 ) STRICT, WITHOUT ROWID;
 
--- What was enqueued: written once, never moved. headers is a JSON object or null;
--- target names the only consumer to handle the message, null means every one.
+-- What was enqueued: written once, never moved. slot is that of the key, or 16384 + a
+-- partition chosen by hand. unique_id never repeats, also not after a restore, which may give
+-- an id twice; a message that is requeued keeps it. headers is a JSON object or null; target
+-- names the only consumer to handle the message, null means every one.
 -- AUTOINCREMENT: an id names a message for ever, also after the row is deleted.
 CREATE TABLE IF NOT EXISTS outbox_body (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue_id INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    unique_id BLOB NOT NULL,
     event_type TEXT NOT NULL,
     key BLOB NOT NULL,
     payload BLOB NOT NULL,
     headers TEXT,
-    target TEXT,
-    enqueued_at INTEGER NOT NULL
+    target TEXT
 ) STRICT;
 
--- Enqueued and not yet sequenced; id = outbox_body.id.
+-- Enqueued and not yet sequenced; id and slot are those of outbox_body.
 CREATE TABLE IF NOT EXISTS outbox_incoming (
     queue_id INTEGER NOT NULL,
     id INTEGER NOT NULL,
-    partition_id INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
     PRIMARY KEY (queue_id, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -58,24 +63,29 @@ CREATE TABLE IF NOT EXISTS outbox_outgoing (
     PRIMARY KEY (partition_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- How far a consumer is in a partition, and who holds the lease.
+-- How far a consumer is in a partition, and who holds the lease; lease_ms is its length.
 CREATE TABLE IF NOT EXISTS outbox_cursor (
     partition_id INTEGER NOT NULL,
     consumer TEXT NOT NULL,
     processed_seq INTEGER NOT NULL DEFAULT 0,
     claimed_seq INTEGER NOT NULL DEFAULT 0,
-    lease_owner TEXT,
     lease_epoch INTEGER NOT NULL DEFAULT 0,
     lease_until INTEGER,
+    lease_ms INTEGER,
+    lease_owner TEXT,
     PRIMARY KEY (partition_id, consumer)
 ) STRICT, WITHOUT ROWID;
 
--- Failed attempts, only of messages that failed and are not yet settled.
+-- Messages that did not simply succeed and that the cursor has not passed. failures: their
+-- handler returned an error. deaths: it never returned. done: it succeeded ahead of the cursor.
 CREATE TABLE IF NOT EXISTS outbox_attempt (
     partition_id INTEGER NOT NULL,
     consumer TEXT NOT NULL,
     seq INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
+    failures INTEGER NOT NULL DEFAULT 0,
+    deaths INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    first_failed_at INTEGER,
     not_before INTEGER NOT NULL,
     last_error TEXT,
     PRIMARY KEY (partition_id, consumer, seq)
@@ -102,7 +112,9 @@ CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     deadline INTEGER,
     claimed_by TEXT,
     completed_at INTEGER,
-    requeued_as INTEGER
+    requeued_as INTEGER,
+    slot INTEGER NOT NULL,
+    unique_id BLOB NOT NULL
 ) STRICT;
 
 -- The next pending ones, in order, however many are settled.

@@ -1,10 +1,12 @@
-//! Version 1: the nine tables. Frozen once released; a change is a new version.
+//! Version 2: the nine tables. Frozen once released; a change is a new version. Version 1 was
+//! never released.
 
 use crate::version::{PerEngine, SchemaVersion};
 
 pub(crate) const VERSION: SchemaVersion = SchemaVersion {
-    number: 1,
-    name: "outbox_0001_create_tables",
+    number: 2,
+    compatible_from: 2,
+    name: "outbox_0002_create_tables",
     up: PerEngine {
         postgres: include_str!("postgres.sql"),
         mysql: include_str!("mysql.sql"),

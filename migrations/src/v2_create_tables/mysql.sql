@@ -29,24 +29,29 @@ CREATE TABLE IF NOT EXISTS outbox_consumer (
     PRIMARY KEY (queue_id, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- What was enqueued: written once, never moved. headers is a JSON object or null;
--- target names the only consumer to handle the message, null means every one.
+-- What was enqueued: written once, never moved. slot is that of the key, or 16384 + a
+-- partition chosen by hand. unique_id never repeats, also not after a restore, which may give
+-- an id twice; a message that is requeued keeps it. headers is a JSON object or null; target
+-- names the only consumer to handle the message, null means every one.
 CREATE TABLE IF NOT EXISTS outbox_body (
     id BIGINT NOT NULL AUTO_INCREMENT,
+    queue_id BIGINT NOT NULL,
+    enqueued_at DATETIME(6) NOT NULL,
+    slot SMALLINT NOT NULL,
+    unique_id BINARY(16) NOT NULL,
     event_type VARCHAR(128) NOT NULL,
     `key` VARBINARY(1024) NOT NULL,
     payload LONGBLOB NOT NULL,
     headers MEDIUMTEXT,
     target VARCHAR(128),
-    enqueued_at DATETIME(6) NOT NULL,
     PRIMARY KEY (id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Enqueued and not yet sequenced; id = outbox_body.id.
+-- Enqueued and not yet sequenced; id and slot are those of outbox_body.
 CREATE TABLE IF NOT EXISTS outbox_incoming (
     queue_id BIGINT NOT NULL,
     id BIGINT NOT NULL,
-    partition_id BIGINT NOT NULL,
+    slot SMALLINT NOT NULL,
     PRIMARY KEY (queue_id, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
@@ -58,24 +63,29 @@ CREATE TABLE IF NOT EXISTS outbox_outgoing (
     PRIMARY KEY (partition_id, seq)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- How far a consumer is in a partition, and who holds the lease.
+-- How far a consumer is in a partition, and who holds the lease; lease_ms is its length.
 CREATE TABLE IF NOT EXISTS outbox_cursor (
     partition_id BIGINT NOT NULL,
     consumer VARCHAR(128) NOT NULL,
     processed_seq BIGINT NOT NULL DEFAULT 0,
     claimed_seq BIGINT NOT NULL DEFAULT 0,
-    lease_owner VARCHAR(64),
     lease_epoch BIGINT NOT NULL DEFAULT 0,
     lease_until DATETIME(6),
+    lease_ms INT,
+    lease_owner VARCHAR(64),
     PRIMARY KEY (partition_id, consumer)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Failed attempts, only of messages that failed and are not yet settled.
+-- Messages that did not simply succeed and that the cursor has not passed. failures: their
+-- handler returned an error. deaths: it never returned. done: it succeeded ahead of the cursor.
 CREATE TABLE IF NOT EXISTS outbox_attempt (
     partition_id BIGINT NOT NULL,
     consumer VARCHAR(128) NOT NULL,
     seq BIGINT NOT NULL,
-    attempts INT NOT NULL,
+    failures INT NOT NULL DEFAULT 0,
+    deaths INT NOT NULL DEFAULT 0,
+    done BOOLEAN NOT NULL DEFAULT FALSE,
+    first_failed_at DATETIME(6),
     not_before DATETIME(6) NOT NULL,
     last_error TEXT,
     PRIMARY KEY (partition_id, consumer, seq)
@@ -104,6 +114,8 @@ CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     claimed_by VARCHAR(64),
     completed_at DATETIME(6),
     requeued_as BIGINT,
+    slot SMALLINT NOT NULL,
+    unique_id BINARY(16) NOT NULL,
     PRIMARY KEY (id),
     INDEX outbox_dead_letter_status (status, id),
     INDEX outbox_dead_letter_completed_at (completed_at)

@@ -1,0 +1,134 @@
+//! A suspect is charged with a death before its handler runs, and only a death stays on record.
+
+use super::gated::{Gated, Manners};
+use super::scripted::create_ledger;
+use super::*;
+use outbox_runtime::{OutboxBuilder, OutboxHandle, QueueBuilder};
+use outbox_tests::{Engine, on_every_engine};
+
+/// Ways to serve a consumer.
+pub(super) type Serve = fn(QueueBuilder, Gated) -> OutboxBuilder;
+pub(super) const WAYS: [(&str, Serve); 3] = [
+    ("each", |queue, gated| queue.leased(gated)),
+    ("keys", |queue, gated| queue.concurrency(4).leased(gated)),
+    ("booked", |queue, gated| queue.transactional(gated)),
+];
+
+pub(super) async fn start(
+    db: &TestDb,
+    (name, serve): (&str, Serve),
+    gated: &Gated,
+) -> OutboxHandle {
+    let queue = eager_orders(db.connection()).consumer(name);
+    serve(queue.retry(soon(3)), gated.clone())
+        .start()
+        .await
+        .unwrap()
+}
+
+/// Commits a message that is claimed by a process that died, and starts another.
+async fn start_with_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) -> OutboxHandle {
+    // Makes the cursors.
+    start(db, way, gated).await.stop().await;
+    commit(db.connection(), "k", 0).await;
+    db.execute(&format!(
+        "UPDATE outbox_cursor SET lease_owner = 'dead', lease_epoch = 7, lease_until = {}, \
+         claimed_seq = processed_seq + 1 WHERE partition_id = {} AND consumer = '{}'",
+        db.from_now(-1_000),
+        partition_id("k"),
+        way.0
+    ))
+    .await;
+    start(db, way, gated).await
+}
+
+/// How many records of attempts a consumer has for which something holds.
+async fn records(db: &TestDb, name: &str, condition: &str) -> i64 {
+    let count = "SELECT COUNT(*) FROM outbox_attempt WHERE consumer";
+    db.number(&format!("{count} = '{name}' AND {condition}"))
+        .await
+}
+
+/// That the only record of a consumer has so many failures and deaths.
+async fn assert_record(db: &TestDb, name: &str, failures: u32, deaths: u32) {
+    let exact = format!("failures = {failures} AND deaths = {deaths}");
+    let found = (
+        records(db, name, "1 = 1").await,
+        records(db, name, &exact).await,
+    );
+    assert_eq!(found, (1, 1), "{name}: {exact}");
+}
+
+async fn until_no_record(db: &TestDb, name: &str) {
+    eventually("no record", async || records(db, name, "1 = 1").await == 0).await;
+}
+
+/// Another process takes the lease, as after a long silence of this one, and dies.
+async fn steal(db: &TestDb, name: &str) {
+    db.execute(&format!(
+        "UPDATE outbox_cursor SET lease_owner = 'thief', lease_epoch = lease_epoch + 1, \
+         lease_until = {} WHERE partition_id = {} AND consumer = '{name}'",
+        db.from_now(-1_000),
+        partition_id("k")
+    ))
+    .await;
+}
+
+async fn letters(db: &TestDb) -> Vec<String> {
+    db.texts("SELECT reason FROM outbox_dead_letter").await
+}
+
+on_every_engine! {
+    async fn a_death_is_on_record_while_a_suspect_runs_and_not_when_it_has_returned(db: &TestDb) {
+        create_ledger(db).await;
+        for way in WAYS {
+            let gated = Gated::new(Manners::Ignore);
+            let running = start_with_a_suspect(db, way, &gated).await;
+            gated.entered(1).await;
+            assert_record(db, way.0, 0, 1).await;
+            gated.open();
+            until_no_record(db, way.0).await;
+            running.stop().await;
+        }
+        assert_eq!(letters(db).await, Vec::<String>::new());
+    }
+
+    /// A retry is no suspect: nothing is charged before it runs.
+    async fn a_retry_is_charged_with_no_death(db: &TestDb) {
+        create_ledger(db).await;
+        for way in WAYS {
+            let gated = Gated::new(Manners::FailOnce);
+            let running = start(db, way, &gated).await;
+            commit(db.connection(), "k", 0).await;
+            gated.entered(2).await;
+            assert_record(db, way.0, 1, 0).await;
+            gated.open();
+            until_no_record(db, way.0).await;
+            running.stop().await;
+        }
+    }
+
+    /// The process lives, so it has not died of the message: whoever took the lease does not
+    /// find a death on record for that.
+    async fn a_process_that_lost_its_lease_takes_its_charge_back(db: &TestDb) {
+        create_ledger(db).await;
+        // On SQLite nobody can take a lease while a transactional handler is the writer.
+        let ways = if db.engine() == Engine::Sqlite { &WAYS[..2] } else { &WAYS };
+        for &way in ways {
+            let gated = Gated::new(Manners::Ignore);
+            let running = start_with_a_suspect(db, way, &gated).await;
+            gated.entered(1).await;
+            steal(db, way.0).await;
+            gated.let_one_through();
+            // It is delivered again, and charged again.
+            gated.entered(2).await;
+            assert_record(db, way.0, 0, 1).await;
+            gated.open();
+            until_no_record(db, way.0).await;
+            running.stop().await;
+            let attempts = gated.attempts.lock().unwrap().clone();
+            assert_eq!(attempts, [0, 0], "{}", way.0);
+        }
+        assert_eq!(letters(db).await, Vec::<String>::new());
+    }
+}
