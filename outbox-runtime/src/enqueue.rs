@@ -6,10 +6,11 @@
 
 use crate::error::{EnqueueError, EnqueueErrorKind};
 use crate::key::MAX_KEY_LEN;
-use crate::message::{NewMessage, OutboxMessageId, UniqueId};
+use crate::message::{NewMessage, OutboxMessageId};
 use crate::name::check_name;
 use crate::queue::{Queue, Slot};
 use crate::store::incoming::{self, NewRow};
+use crate::unique_id::nonce;
 use crate::wake;
 use sea_orm::ConnectionTrait;
 
@@ -72,7 +73,7 @@ pub(crate) fn prepare(queue: &Queue, message: NewMessage) -> Result<NewRow, Enqu
         .map_err(|kind| EnqueueError::new(queue.name(), &message.event_type, kind))
         .map(|(slot, headers)| NewRow {
             slot,
-            unique_id: UniqueId::new(),
+            nonce: nonce(),
             event_type: message.event_type,
             key: message.key,
             payload: message.payload,

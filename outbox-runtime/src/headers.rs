@@ -52,6 +52,11 @@ impl Headers {
         self.0.insert(name.into(), value.into());
     }
 
+    /// Takes a header away; returns the value it had.
+    pub fn remove(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name)
+    }
+
     /// Names and values, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))

@@ -29,6 +29,7 @@ mod store;
 pub mod testing;
 mod text;
 mod tuning;
+mod unique_id;
 mod wake;
 
 pub use dead_letters::{
@@ -52,7 +53,6 @@ pub use handler::{
 pub use key::{EventKey, MAX_KEY_LEN};
 pub use message::{
     DEFAULT_MAX_PAYLOAD, EnqueueOptions, Headers, InvalidHeader, NewMessage, OutboxMessageId,
-    UniqueId,
 };
 pub use name::{InvalidName, MAX_NAME_LEN, is_valid_name};
 pub use queue::{InvalidPartitions, Partitions, Queue, QueueType, Slot, queue_id};
@@ -65,6 +65,7 @@ pub use stats::{
     ConsumerStats, FailingMessage, OutboxStats, PartitionStats, QueueStats, UnregisteredMessages,
 };
 pub use tuning::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
+pub use unique_id::UniqueId;
 
 #[doc(hidden)]
 pub use inventory;

@@ -4,7 +4,6 @@ pub use crate::headers::{Headers, InvalidHeader};
 use crate::key::EventKey;
 use std::borrow::Cow;
 use std::fmt;
-use uuid::Uuid;
 
 /// The largest payload unless an event or a message says otherwise: 64 KiB.
 pub const DEFAULT_MAX_PAYLOAD: usize = 64 * 1024;
@@ -32,51 +31,6 @@ impl From<i64> for OutboxMessageId {
 impl fmt::Display for OutboxMessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// What tells a message from every other, for ever.
-///
-/// It is the same in every attempt, in dead letters, and when a dead letter is requeued
-/// unchanged. An [`OutboxMessageId`] is a number that the database gives: a failover that loses
-/// commits, or a restored backup, may give it to another message. This is drawn at random when
-/// the message is enqueued, so no other message has it, whatever history the database lost.
-/// Idempotency keys are made of it.
-///
-/// It is a UUID; the first half is the time, so that a table with such keys grows at its end.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UniqueId(Uuid);
-
-impl UniqueId {
-    pub(crate) fn new() -> Self {
-        Self(Uuid::now_v7())
-    }
-
-    pub(crate) const fn from_stored(id: Uuid) -> Self {
-        Self(id)
-    }
-
-    pub(crate) const fn stored(self) -> Uuid {
-        self.0
-    }
-
-    /// Its 16 bytes.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        self.0.as_bytes()
-    }
-}
-
-/// As a UUID is written: `0191f3a4-5b6c-7d8e-9f01-23456789abcd`.
-impl fmt::Display for UniqueId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for UniqueId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UniqueId({})", self.0)
     }
 }
 

@@ -110,15 +110,6 @@ impl TestDb {
         }
     }
 
-    /// A value for a column `unique_id`, in SQL.
-    pub fn new_unique_id(&self) -> &'static str {
-        match self.engine {
-            Engine::Postgres => "gen_random_uuid()",
-            Engine::MySql => "UNHEX(REPLACE(UUID(), '-', ''))",
-            Engine::Sqlite => "randomblob(16)",
-        }
-    }
-
     /// Connections of their own whose transactions have this isolation unless
     /// they say otherwise, as on a server that is set up so. Not for SQLite.
     pub async fn connect_with_isolation(&self, level: &'static str) -> DatabaseConnection {

@@ -30,15 +30,15 @@ CREATE TABLE IF NOT EXISTS outbox_consumer (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- What was enqueued: written once, never moved. slot is that of the key, or 16384 + a
--- partition chosen by hand. unique_id never repeats, also not after a restore, which may give
--- an id twice; a message that is requeued keeps it. headers is a JSON object or null; target
--- names the only consumer to handle the message, null means every one.
+-- partition chosen by hand. nonce is random: after a restore an id may be given to another
+-- message, id and nonce together are not. headers is a JSON object, or null or empty; target
+-- names the only consumer to handle the message, null or empty means every one.
 CREATE TABLE IF NOT EXISTS outbox_body (
     id BIGINT NOT NULL AUTO_INCREMENT,
     queue_id BIGINT NOT NULL,
     enqueued_at DATETIME(6) NOT NULL,
+    nonce BIGINT NOT NULL,
     slot SMALLINT NOT NULL,
-    unique_id BINARY(16) NOT NULL,
     event_type VARCHAR(128) NOT NULL,
     `key` VARBINARY(1024) NOT NULL,
     payload LONGBLOB NOT NULL,
@@ -115,7 +115,7 @@ CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     completed_at DATETIME(6),
     requeued_as BIGINT,
     slot SMALLINT NOT NULL,
-    unique_id BINARY(16) NOT NULL,
+    nonce BIGINT NOT NULL,
     PRIMARY KEY (id),
     INDEX outbox_dead_letter_status (status, id),
     INDEX outbox_dead_letter_completed_at (completed_at)

@@ -30,16 +30,16 @@ CREATE TABLE IF NOT EXISTS outbox_consumer (
 ) STRICT, WITHOUT ROWID;
 
 -- What was enqueued: written once, never moved. slot is that of the key, or 16384 + a
--- partition chosen by hand. unique_id never repeats, also not after a restore, which may give
--- an id twice; a message that is requeued keeps it. headers is a JSON object or null; target
--- names the only consumer to handle the message, null means every one.
+-- partition chosen by hand. nonce is random: after a restore an id may be given to another
+-- message, id and nonce together are not. headers is a JSON object, or null or empty; target
+-- names the only consumer to handle the message, null or empty means every one.
 -- AUTOINCREMENT: an id names a message for ever, also after the row is deleted.
 CREATE TABLE IF NOT EXISTS outbox_body (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     queue_id INTEGER NOT NULL,
     enqueued_at INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
     slot INTEGER NOT NULL,
-    unique_id BLOB NOT NULL,
     event_type TEXT NOT NULL,
     key BLOB NOT NULL,
     payload BLOB NOT NULL,
@@ -114,7 +114,7 @@ CREATE TABLE IF NOT EXISTS outbox_dead_letter (
     completed_at INTEGER,
     requeued_as INTEGER,
     slot INTEGER NOT NULL,
-    unique_id BLOB NOT NULL
+    nonce INTEGER NOT NULL
 ) STRICT;
 
 -- The next pending ones, in order, however many are settled.

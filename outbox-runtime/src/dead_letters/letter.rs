@@ -1,7 +1,8 @@
 //! What a dead letter is, and what an operation on some of them says.
 
-use crate::message::{Headers, OutboxMessageId, UniqueId};
+use crate::message::{Headers, OutboxMessageId};
 use crate::queue::Slot;
+use crate::unique_id::UniqueId;
 use std::fmt;
 use std::time::SystemTime;
 

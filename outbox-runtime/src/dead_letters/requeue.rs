@@ -5,12 +5,13 @@ use super::filter::DeadLetterScope;
 use super::letter::{DeadLetterId, DeadLetterMessage};
 use super::parts::Parts;
 use crate::decode::Undecodable;
-use crate::message::{OutboxMessageId, UniqueId};
+use crate::message::OutboxMessageId;
 use crate::queue::queue_id;
 use crate::store::dead_letter::{self, Holder, Part};
 use crate::store::incoming::NewRow;
 use crate::store::race::Races;
 use crate::store::registration::begin;
+use crate::unique_id::{UNIQUE_ID, nonce};
 use crate::wake;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::borrow::Cow;
@@ -229,13 +230,14 @@ async fn send_part(
 fn new_row(letter: &DeadLetterMessage, content: Content) -> NewRow {
     let mut headers = letter.headers.clone();
     headers.insert(REQUEUED_FROM, letter.message_id.to_string());
-    let unchanged = content.event_type == letter.event_type && content.payload == letter.payload;
+    if content.event_type == letter.event_type && content.payload == letter.payload {
+        headers.insert(UNIQUE_ID, letter.unique_id.to_string());
+    } else {
+        headers.remove(UNIQUE_ID);
+    }
     NewRow {
         slot: letter.slot,
-        unique_id: match unchanged {
-            true => letter.unique_id,
-            false => UniqueId::new(),
-        },
+        nonce: nonce(),
         event_type: content.event_type,
         key: letter.key.clone(),
         payload: content.payload,

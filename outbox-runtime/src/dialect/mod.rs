@@ -192,7 +192,7 @@ fn body_values(queue_id: i64, rows: Vec<NewRow>) -> impl Iterator<Item = Value> 
         [
             queue_id.into(),
             row.slot.stored().into(),
-            row.unique_id.stored().into(),
+            row.nonce.into(),
             row.event_type.into_owned().into(),
             row.key.into(),
             row.payload.into(),

@@ -55,7 +55,7 @@ pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
 
 const INSERT_BODY: &str = "\
     INSERT INTO outbox_body \
-    (queue_id, slot, unique_id, event_type, `key`, payload, headers, target, enqueued_at) VALUES ";
+    (queue_id, slot, nonce, event_type, `key`, payload, headers, target, enqueued_at) VALUES ";
 const BODY_VALUES: &str = "(?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))";
 
 /// How far apart the ids of one INSERT are: more than 1 with several writers.

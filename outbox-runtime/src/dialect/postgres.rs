@@ -43,9 +43,10 @@ pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
 const INSERT_MESSAGE: &str = "\
     WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok), \
     b AS ( \
-        INSERT INTO outbox_body (queue_id, slot, unique_id, event_type, key, payload, headers, \
+        INSERT INTO outbox_body (queue_id, slot, nonce, event_type, key, payload, headers, \
             target, enqueued_at) \
-        SELECT $1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() FROM x WHERE x.ok \
+        SELECT $1, $2, $3, $4, $5, $6, COALESCE($7, ''), COALESCE($8, ''), clock_timestamp() \
+        FROM x WHERE x.ok \
         RETURNING id \
     ) \
     INSERT INTO outbox_incoming (queue_id, id, slot) \
@@ -59,13 +60,13 @@ const INSERT_MESSAGE: &str = "\
 const INSERT_MESSAGES: &str = "\
     WITH x AS MATERIALIZED (SELECT pg_current_xact_id() IS NOT NULL AS ok), \
     b AS ( \
-        INSERT INTO outbox_body (queue_id, slot, unique_id, event_type, key, payload, headers, \
+        INSERT INTO outbox_body (queue_id, slot, nonce, event_type, key, payload, headers, \
             enqueued_at) \
-        SELECT $1, m.slot, m.unique_id, COALESCE(m.event_type, ($4::text[])[1]), m.key, \
-            m.payload, NULLIF(m.headers, ''), clock_timestamp() \
-        FROM x, unnest($2::smallint[], $3::uuid[], $4::text[], $5::bytea[], $6::bytea[], \
+        SELECT $1, m.slot, m.nonce, COALESCE(m.event_type, ($4::text[])[1]), m.key, \
+            m.payload, COALESCE(m.headers, ''), clock_timestamp() \
+        FROM x, unnest($2::smallint[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[], \
                 $7::text[]) WITH ORDINALITY \
-            AS m (slot, unique_id, event_type, key, payload, headers, place) \
+            AS m (slot, nonce, event_type, key, payload, headers, place) \
         WHERE x.ok ORDER BY m.place \
         RETURNING id, slot \
     ), i AS ( \
@@ -83,7 +84,7 @@ pub(super) async fn insert_message<C: ConnectionTrait>(
     let values = [
         queue_id.into(),
         row.slot.stored().into(),
-        row.unique_id.stored().into(),
+        row.nonce.into(),
         row.event_type.into_owned().into(),
         row.key.into(),
         row.payload.into(),
@@ -130,7 +131,7 @@ fn columns(rows: Vec<NewRow>) -> [Value; 6] {
         .all(|two| two[0].event_type == two[1].event_type);
     let no_headers = rows.iter().all(|row| row.headers.is_none());
     let mut slots = Vec::with_capacity(rows.len());
-    let mut unique_ids = Vec::with_capacity(rows.len());
+    let mut nonces = Vec::with_capacity(rows.len());
     let mut types: Vec<String> = Vec::new();
     let mut keys = Vec::with_capacity(rows.len());
     let mut payloads = Vec::with_capacity(rows.len());
@@ -140,7 +141,7 @@ fn columns(rows: Vec<NewRow>) -> [Value; 6] {
             types.push(row.event_type.into_owned());
         }
         slots.push(row.slot.stored());
-        unique_ids.push(row.unique_id.stored());
+        nonces.push(row.nonce);
         keys.push(row.key);
         payloads.push(row.payload);
         if !no_headers {
@@ -149,7 +150,7 @@ fn columns(rows: Vec<NewRow>) -> [Value; 6] {
     }
     [
         slots.into(),
-        unique_ids.into(),
+        nonces.into(),
         types.into(),
         keys.into(),
         payloads.into(),

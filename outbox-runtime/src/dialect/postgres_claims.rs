@@ -102,7 +102,7 @@ macro_rules! claim {
     SELECT c.held, c.claimed > c.processed, c.claimed, (SELECT due_in FROM f), \
         (SELECT lease_epoch FROM u), (SELECT failures FROM f), (SELECT deaths FROM f), \
         b.seq, b.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
-        b.unique_id, (SELECT outermost FROM u), b.seq IN (SELECT m.seq FROM m WHERE m.done), \
+        b.nonce, (SELECT outermost FROM u), b.seq IN (SELECT m.seq FROM m WHERE m.done), \
         COALESCE((SELECT place FROM u), (SELECT place FROM r))::text, \
         COALESCE((SELECT version FROM u), (SELECT version FROM r))::text, c.processed, \
         (SELECT max(seq) FROM n) \
@@ -110,7 +110,7 @@ macro_rules! claim {
         SELECT n.seq, n.id, b.*, sum(octet_length(b.payload)) OVER (ORDER BY n.seq ROWS UNBOUNDED PRECEDING) AS bytes \
         FROM n LEFT JOIN LATERAL ( \
             SELECT event_type, key, payload, headers, target, \
-                (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us, unique_id \
+                (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us, nonce \
             FROM outbox_body WHERE id = n.id OFFSET 0 \
         ) AS b ON true \
     ) AS b ON b.bytes IS NULL OR b.bytes - COALESCE(octet_length(b.payload), 0) < $15 \
@@ -256,10 +256,10 @@ const CLAIM_TOGETHER: &str = "\
     ) \
     SELECT u.number, u.lease_epoch, u.ctid::text, u.xmin::text, u.processed_seq, \
         n.seq, n.id, b.event_type, b.key, b.payload, b.headers, b.target, b.enqueued_us, \
-        b.unique_id \
+        b.nonce \
     FROM u LEFT JOIN n ON n.number = u.number AND n.seq > u.processed_seq LEFT JOIN LATERAL ( \
         SELECT event_type, key, payload, headers, target, \
-            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us, unique_id \
+            (extract(epoch FROM enqueued_at) * 1000000)::bigint AS enqueued_us, nonce \
         FROM outbox_body WHERE id = n.id OFFSET 0 \
     ) AS b ON true \
     ORDER BY u.number, n.seq";

@@ -45,7 +45,7 @@ pub(super) const CHUNK_LIMIT: ChunkLimit = ChunkLimit {
 
 const INSERT_BODY: &str = "\
     INSERT INTO outbox_body \
-    (queue_id, slot, unique_id, event_type, key, payload, headers, target, enqueued_at) VALUES ";
+    (queue_id, slot, nonce, event_type, key, payload, headers, target, enqueued_at) VALUES ";
 const BODY_VALUES: &str = "(?, ?, ?, ?, ?, ?, ?, ?, \
     CAST(unixepoch('subsec') * 1000000 AS INTEGER))";
 const RETURNING_ID: &str = " RETURNING id";

@@ -1,7 +1,8 @@
 //! What a handler is given.
 
-use crate::message::{Headers, OutboxMessageId, UniqueId};
+use crate::message::{Headers, OutboxMessageId};
 use crate::store::cursor::{RawBody, RawRow};
+use crate::unique_id::UniqueId;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -34,6 +35,8 @@ impl OutboxMessage {
         body: RawBody,
         attempts: u32,
     ) -> Self {
+        let headers = body.headers.map(|json| Headers::decode(&json));
+        let headers = headers.unwrap_or_default();
         let since_1970 = Duration::from_micros(body.enqueued_us.unsigned_abs());
         Self {
             queue: queue.clone(),
@@ -45,12 +48,9 @@ impl OutboxMessage {
                 event_type: body.event_type,
                 key: body.key,
                 payload: body.payload,
-                headers: body
-                    .headers
-                    .map(|json| Headers::decode(&json))
-                    .unwrap_or_default(),
                 enqueued_at: SystemTime::UNIX_EPOCH + since_1970,
-                unique_id: body.unique_id,
+                unique_id: UniqueId::of(row.id, body.nonce, &headers),
+                headers,
             }),
         }
     }

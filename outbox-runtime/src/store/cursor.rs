@@ -11,7 +11,6 @@
 use super::attempts::{self, Attempts};
 use super::sql::{execute, query, query_up_to};
 use crate::dialect::{self, Dialect};
-use crate::message::UniqueId;
 use crate::queue::queue_of;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, StreamTrait};
 use std::time::Duration;
@@ -150,7 +149,7 @@ pub(crate) struct RawBody {
     pub(crate) headers: Option<String>,
     pub(crate) target: Option<String>,
     pub(crate) enqueued_us: i64,
-    pub(crate) unique_id: UniqueId,
+    pub(crate) nonce: i64,
 }
 
 impl RawRow {
@@ -162,10 +161,10 @@ impl RawRow {
                 event_type,
                 key: row.try_get_by_index(at + 2)?,
                 payload: row.try_get_by_index(at + 3)?,
-                headers: row.try_get_by_index(at + 4)?,
-                target: row.try_get_by_index(at + 5)?,
+                headers: text(row, at + 4)?,
+                target: text(row, at + 5)?,
                 enqueued_us: row.try_get_by_index(at + 6)?,
-                unique_id: UniqueId::from_stored(row.try_get_by_index(at + 7)?),
+                nonce: row.try_get_by_index(at + 7)?,
             }),
         };
         Ok(Self {
@@ -175,6 +174,12 @@ impl RawRow {
             done: false,
         })
     }
+}
+
+/// A text that is null or empty if there is none.
+fn text(row: &QueryResult, at: usize) -> Result<Option<String>, DbErr> {
+    let text: Option<String> = row.try_get_by_index(at)?;
+    Ok(text.filter(|text| !text.is_empty()))
 }
 
 /// Acknowledges, claims and reads.
@@ -207,7 +212,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
         "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
             {us(c.lease_until)}, {now_us}, a.failures, a.deaths, a.done, {us(a.not_before)}, \
             o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
-            {us(b.enqueued_at)}, b.unique_id, CASE WHEN EXISTS (SELECT 1 FROM outbox_outgoing n \
+            {us(b.enqueued_at)}, b.nonce, CASE WHEN EXISTS (SELECT 1 FROM outbox_outgoing n \
                 WHERE n.partition_id = ? AND n.seq = ? AND n.id = ?) THEN 1 ELSE 0 END, \
             LENGTH(b.payload) \
          FROM outbox_cursor c LEFT JOIN ( \

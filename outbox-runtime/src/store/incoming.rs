@@ -5,7 +5,6 @@
 //! a failure leaves bodies nobody refers to, never half of a list enqueued.
 
 use crate::dialect;
-use crate::message::UniqueId;
 use crate::queue::Slot;
 use sea_orm::{ConnectionTrait, DbErr};
 use std::borrow::Cow;
@@ -13,7 +12,8 @@ use std::borrow::Cow;
 /// A checked message, ready to be written.
 pub(crate) struct NewRow {
     pub(crate) slot: Slot,
-    pub(crate) unique_id: UniqueId,
+    /// Random bits, which with the id make a unique one.
+    pub(crate) nonce: i64,
     pub(crate) event_type: Cow<'static, str>,
     pub(crate) key: Vec<u8>,
     pub(crate) payload: Vec<u8>,
@@ -92,7 +92,7 @@ mod tests {
     fn row(payload: usize) -> NewRow {
         NewRow {
             slot: Slot::of_partition(0),
-            unique_id: UniqueId::new(),
+            nonce: 0,
             event_type: "".into(),
             key: Vec::new(),
             payload: vec![0; payload],

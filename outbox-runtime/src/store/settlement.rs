@@ -217,9 +217,10 @@ async fn bury<C: ConnectionTrait>(
         conn,
         "INSERT INTO outbox_dead_letter (queue, {partition}, consumer, seq, message_id, event_type, \
             {key}, payload, headers, enqueued_at, failed_at, attempts, reason, status, slot, \
-            unique_id) \
-         SELECT ?, ?, ?, ?, b.id, b.event_type, b.{key}, b.payload, b.headers, b.enqueued_at, {now}, \
-            ?, ?, 'pending', b.slot, b.unique_id \
+            nonce) \
+         SELECT ?, ?, ?, ?, b.id, b.event_type, b.{key}, b.payload, NULLIF(b.headers, ''), \
+            b.enqueued_at, {now}, \
+            ?, ?, 'pending', b.slot, b.nonce \
          FROM outbox_body b WHERE b.id = ?",
         [
             s.queue.into(),

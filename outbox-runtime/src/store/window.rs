@@ -120,7 +120,7 @@ pub(crate) async fn read(
     let rows = query(
         db,
         "SELECT o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
-            {us(b.enqueued_at)}, b.unique_id, a.failures, a.deaths, a.done, \
+            {us(b.enqueued_at)}, b.nonce, a.failures, a.deaths, a.done, \
             {us(a.not_before)} - {now_us}, \
             CASE WHEN o.bytes_before < ? THEN 0 ELSE 1 END \
          FROM (SELECT s.seq, s.id, SUM(s.bytes) OVER (ORDER BY s.seq) - s.bytes AS bytes_before \

@@ -3,9 +3,10 @@
 use crate::event::Event;
 use crate::handler::{Ctx, Message, OutboxMessage};
 use crate::key::EventKey;
-use crate::message::{Headers, UniqueId};
+use crate::message::Headers;
 use crate::state::States;
 use crate::store::cursor::{RawBody, RawRow};
+use crate::unique_id::nonce;
 use std::time::{Duration, Instant, SystemTime};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +34,7 @@ pub fn message_with<E: Event>(event: E, key: impl EventKey, headers: Headers) ->
         headers: Some(headers.to_json()),
         target: None,
         enqueued_us: i64::try_from(micros).unwrap_or(i64::MAX),
-        unique_id: UniqueId::new(),
+        nonce: nonce(),
         key,
     };
     let row = RawRow {

@@ -28,10 +28,9 @@ async fn insert(db: &TestDb, row: &Row) -> i64 {
     let conn = db.connection();
     let body = format!(
         "INSERT INTO outbox_body (queue_id, slot, event_type, {}, payload, headers, target, \
-            unique_id, enqueued_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, {}, {})",
+            nonce, enqueued_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, 9, {})",
         db.quoted("key"),
-        db.new_unique_id(),
         db.from_now(0)
     );
     let values: [Value; 7] = [
@@ -40,8 +39,8 @@ async fn insert(db: &TestDb, row: &Row) -> i64 {
         row.event_type.clone().into(),
         row.key.clone().into(),
         row.payload.clone().into(),
-        row.headers.clone().into(),
-        row.target.clone().into(),
+        row.headers.clone().unwrap_or_default().into(),
+        row.target.clone().unwrap_or_default().into(),
     ];
     conn.execute_raw(statement(db, &body, values))
         .await

@@ -62,8 +62,8 @@ async fn bury(db: &TestDb, given: &Given) -> DeadLetterId {
     };
     db.execute(&format!(
         "INSERT INTO outbox_dead_letter (queue, {}, consumer, seq, message_id, event_type, {}, payload, \
-            enqueued_at, failed_at, attempts, reason, status, completed_at, slot, unique_id) \
-         VALUES ('{}', 1, '{}', 7, 70, '{}', {}, {}, {at}, {at}, 3, '{reason}', '{}', {done}, 5, {})",
+            enqueued_at, failed_at, attempts, reason, status, completed_at, slot, nonce) \
+         VALUES ('{}', 1, '{}', 7, 70, '{}', {}, {}, {at}, {at}, 3, '{reason}', '{}', {done}, 5, 9)",
         db.quoted("partition"),
         db.quoted("key"),
         given.queue,
@@ -72,7 +72,6 @@ async fn bury(db: &TestDb, given: &Given) -> DeadLetterId {
         bytes(given.key),
         bytes(&given.payload),
         given.status,
-        db.new_unique_id(),
         at = db.from_now(ago),
     ))
     .await;
@@ -87,7 +86,7 @@ async fn bury_many(db: &TestDb, given: &Given, count: i64) {
     let (key, partition) = (db.quoted("key"), db.quoted("partition"));
     let columns = format!(
         "queue, {partition}, consumer, seq, message_id, event_type, {key}, payload, \
-         enqueued_at, failed_at, attempts, reason, status, completed_at, slot, unique_id"
+         enqueued_at, failed_at, attempts, reason, status, completed_at, slot, nonce"
     );
     loop {
         let there = db.number("SELECT COUNT(*) FROM outbox_dead_letter").await;

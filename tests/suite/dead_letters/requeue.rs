@@ -154,7 +154,10 @@ on_every_engine! {
         let report = letters(db).requeue(&letter).await.unwrap();
         let id = report.requeued[0].message;
         let headers = db.texts(&format!("SELECT headers FROM outbox_body WHERE id = {id}")).await;
-        let expected = format!(r#"{{"outbox-requeued-from":"{}","trace":"of 1"}}"#, letter.message_id);
+        let expected = format!(
+            r#"{{"outbox-requeued-from":"{}","outbox-unique-id":"{}","trace":"of 1"}}"#,
+            letter.message_id, letter.unique_id
+        );
         assert_eq!(headers, [expected]);
         assert_eq!(db.texts(&format!("SELECT target FROM outbox_body WHERE id = {id}")).await, ["picky"]);
         running.stop().await;
@@ -169,8 +172,8 @@ on_every_engine! {
         let report = letters(db).requeue(&letter).await.unwrap();
         assert_eq!((report.requeued.len(), report.refused.len()), (1, 0));
         let expected = format!(
-            r#"{{"content-type":"text/plain","outbox-requeued-from":"{}","version":"2"}}"#,
-            letter.message_id
+            r#"{{"content-type":"text/plain","outbox-requeued-from":"{}","outbox-unique-id":"{}","version":"2"}}"#,
+            letter.message_id, letter.unique_id
         );
         assert_eq!(db.texts("SELECT headers FROM outbox_body").await, [expected]);
     }

@@ -62,6 +62,29 @@ on_every_engine! {
         assert!(typed.list(&all().queue("orders")).await.unwrap().is_empty());
     }
 
+    /// Its letter was requeued before, and has the unique id of the first message in a header.
+    async fn a_repaired_event_has_a_unique_id_of_its_own(db: &TestDb) {
+        let running = Outbox::builder(db.connection().clone())
+            .queue("parcels", Partitions::of(2))
+            .leased(Streets::default())
+            .start()
+            .await
+            .unwrap();
+        running.stop().await;
+        let letter = bury(db, &given("parcel.sent", GOOD)).await;
+        db.execute(r#"UPDATE outbox_dead_letter SET headers = '{"outbox-unique-id":"3-000000000000000f"}'"#).await;
+        let first = get(db, letter).await.unique_id;
+        assert_eq!(first.to_string(), "3-000000000000000f");
+        let typed = DeadLetters::new(db.connection().clone()).of::<ParcelSent>();
+        let report = typed
+            .requeue_with(letter, |event| ParcelSent { street: "Oak".into(), ..event })
+            .await
+            .unwrap();
+        assert_eq!(report.requeued.len(), 1);
+        let headers = db.texts("SELECT headers FROM outbox_body").await;
+        assert!(!headers[0].contains("outbox-unique-id"), "{headers:?}");
+    }
+
     async fn a_repaired_event_is_requeued_and_the_letter_keeps_its_bytes(db: &TestDb) {
         let seen = Streets::default();
         let running = Outbox::builder(db.connection().clone())

@@ -24,9 +24,8 @@ async fn leave_orphan(db: &TestDb) {
     let (key, now) = (db.quoted("key"), db.from_now(0));
     db.execute(&format!(
         "INSERT INTO outbox_body \
-            (queue_id, slot, unique_id, event_type, {key}, payload, enqueued_at) \
-         VALUES (4096, 0, {}, 't', {empty}, {empty}, {now})",
-        db.new_unique_id()
+            (queue_id, slot, nonce, event_type, {key}, payload, enqueued_at) \
+         VALUES (4096, 0, 9, 't', {empty}, {empty}, {now})"
     ))
     .await;
 }

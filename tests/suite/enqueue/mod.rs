@@ -53,7 +53,7 @@ async fn stored(db: &TestDb) -> Vec<Stored> {
         _ => "b.key",
     };
     let sql = format!(
-        "SELECT i.id, i.queue_id, i.slot, b.event_type, {key}, b.payload, b.headers \
+        "SELECT i.id, i.queue_id, i.slot, b.event_type, {key}, b.payload, NULLIF(b.headers, '') \
          FROM outbox_incoming i JOIN outbox_body b ON b.id = i.id AND b.queue_id = i.queue_id \
             AND b.slot = i.slot ORDER BY i.id"
     );

@@ -17,9 +17,9 @@ fn deaf() -> OutboxProfile {
 
 /// Rows as another process would write them: no signal of this one is sent.
 async fn commit_elsewhere(db: &sea_orm::DatabaseConnection, text: &str) {
-    let sql = "WITH b AS (INSERT INTO outbox_body (queue_id, slot, unique_id, event_type, key, \
+    let sql = "WITH b AS (INSERT INTO outbox_body (queue_id, slot, nonce, event_type, key, \
                        payload, enqueued_at) \
-                   VALUES ($2, 0, gen_random_uuid(), 'order', '', $1, now()) RETURNING id) \
+                   VALUES ($2, 0, 9, 'order', '', $1, now()) RETURNING id) \
                INSERT INTO outbox_incoming (queue_id, id, slot) SELECT $2, id, 0 FROM b";
     let values = [text.as_bytes().to_vec().into(), QUEUE.id().into()];
     let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, values);

@@ -12,15 +12,16 @@ pub(crate) use requeue::{can_be_requeued, send_again};
 
 use super::sql::query;
 use crate::dead_letters::{DeadLetterFilter, DeadLetterMessage, DeadLetterStatus};
-use crate::message::{Headers, UniqueId};
+use crate::message::Headers;
 use crate::queue::Slot;
+use crate::unique_id::UniqueId;
 use condition::Condition;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 use std::time::{Duration, SystemTime};
 
 const LETTER: &str = "SELECT id, queue, {partition}, consumer, seq, message_id, event_type, {key}, \
     payload, headers, {us(enqueued_at)}, {us(failed_at)}, attempts, reason, status, \
-    {us(deadline)}, {us(completed_at)}, requeued_as, slot, unique_id FROM outbox_dead_letter";
+    {us(deadline)}, {us(completed_at)}, requeued_as, slot, nonce FROM outbox_dead_letter";
 
 /// The letters of a page, by id.
 pub(crate) async fn page<C: ConnectionTrait>(
@@ -77,7 +78,10 @@ fn letters(rows: &[QueryResult]) -> Result<Vec<DeadLetterMessage>, DbErr> {
 
 fn letter(row: &QueryResult) -> Result<DeadLetterMessage, DbErr> {
     let id: i64 = row.try_get_by_index(0)?;
+    let message_id: i64 = row.try_get_by_index(5)?;
     let headers: Option<String> = row.try_get_by_index(9)?;
+    let headers = headers.map(|json| Headers::decode(&json));
+    let headers = headers.unwrap_or_default();
     let status: String = row.try_get_by_index(14)?;
     let unknown = || DbErr::Type(format!("dead letter {id} has the status `{status}`"));
     Ok(DeadLetterMessage {
@@ -86,13 +90,10 @@ fn letter(row: &QueryResult) -> Result<DeadLetterMessage, DbErr> {
         partition: row.try_get_by_index::<i16>(2)?.unsigned_abs().into(),
         consumer: row.try_get_by_index(3)?,
         sequence: row.try_get_by_index(4)?,
-        message_id: row.try_get_by_index::<i64>(5)?.into(),
+        message_id: message_id.into(),
         event_type: row.try_get_by_index(6)?,
         key: row.try_get_by_index(7)?,
         payload: row.try_get_by_index(8)?,
-        headers: headers
-            .map(|json| Headers::decode(&json))
-            .unwrap_or_default(),
         enqueued_at: time(row.try_get_by_index(10)?),
         failed_at: time(row.try_get_by_index(11)?),
         attempts: row.try_get_by_index::<i32>(12)?.unsigned_abs(),
@@ -102,7 +103,8 @@ fn letter(row: &QueryResult) -> Result<DeadLetterMessage, DbErr> {
         completed_at: row.try_get_by_index::<Option<i64>>(16)?.map(time),
         requeued_as: row.try_get_by_index::<Option<i64>>(17)?.map(Into::into),
         slot: Slot::from_stored(row.try_get_by_index(18)?),
-        unique_id: UniqueId::from_stored(row.try_get_by_index(19)?),
+        unique_id: UniqueId::of(message_id, row.try_get_by_index(19)?, &headers),
+        headers,
     })
 }
 
