@@ -260,7 +260,8 @@ impl LeaseConfig {
 /// How often and when a message that failed is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// After this many failed attempts a message goes to the dead letters.
+    /// After this many failed attempts a message goes to the dead letters; also after so many that
+    /// never returned, because their process died.
     pub max_attempts: u32,
     /// The pause after the first failed attempt; it doubles.
     pub base: Duration,

@@ -2,6 +2,7 @@
 
 use crate::headers::Headers;
 use std::fmt;
+use std::time::SystemTime;
 
 /// The header of a requeued message that says which message it is. A user cannot set it.
 pub(crate) const UNIQUE_ID: &str = "outbox-unique-id";
@@ -51,9 +52,12 @@ impl fmt::Debug for UniqueId {
     }
 }
 
-/// Random bits for a new message.
+/// Random bits for a new message. With the time in them: a machine whose memory was rolled back
+/// together with its database draws the same numbers again, but later.
 pub(crate) fn nonce() -> i64 {
-    fastrand::i64(..)
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = now.map_or(0, |now| u64::from(now.subsec_nanos()) ^ now.as_secs() << 30);
+    (fastrand::u64(..) ^ nanos).cast_signed()
 }
 
 #[cfg(test)]

@@ -192,6 +192,14 @@ on_every_engine! { empty;
         assert!(error.contains("from version 998 on"), "{error}");
     }
 
+    /// A program from before the first release asks for the column `version`, before anything else.
+    async fn a_program_from_before_the_first_release_is_refused_by_the_tables(db: &TestDb) {
+        outbox::migrate(db.connection()).await.unwrap();
+        let asked = "SELECT version FROM outbox_schema ORDER BY version DESC LIMIT 1";
+        let error = db.connection().execute_unprepared(asked).await.unwrap_err();
+        assert!(error.to_string().contains("version"), "{error}");
+    }
+
     /// Such tables have other ids in them, and their `outbox_schema` a column `version`.
     async fn tables_from_before_the_first_release_are_refused_and_left_alone(db: &TestDb) {
         for table in [

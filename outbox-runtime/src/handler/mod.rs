@@ -84,8 +84,8 @@ impl HandlerResult {
 /// At least once, outside any transaction, one message at a time.
 #[async_trait::async_trait]
 pub trait LeasedMessageHandler: Send + Sync + 'static {
-    /// Handles a message. Its id is the same in every attempt: use it as an
-    /// idempotency key.
+    /// Handles a message. Its [`unique_id`](OutboxMessage::unique_id) is the same in every
+    /// attempt: use it as an idempotency key.
     async fn handle(&self, message: &OutboxMessage, ctx: &Ctx) -> HandlerResult;
 }
 

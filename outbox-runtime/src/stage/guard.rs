@@ -86,6 +86,12 @@ impl LeaseClock {
         self.claimed_at + self.lease.duration
     }
 
+    /// Whether a handler that has just ended did not return in time: it was dropped, or it blocked
+    /// its thread so that it could not be.
+    pub(crate) fn has_overrun<T>(&self, ended: &Ended<T>) -> bool {
+        matches!(ended, Ended::LeaseOver) || Instant::now() >= self.drop_at()
+    }
+
     /// Whether so much of the lease is gone that another message should have a new one, and
     /// that one which has not begun should not.
     pub(crate) fn is_half_over(&self) -> bool {

@@ -7,7 +7,6 @@ use super::quarantine;
 use super::settlement::{settle_failure, settle_stopped};
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::DbErr;
-use std::time::Instant;
 
 pub(crate) async fn work(
     consumer: &Consumer,
@@ -16,11 +15,12 @@ pub(crate) async fn work(
 ) -> Result<Worked, DbErr> {
     if quarantine::must_charge(&claim) {
         let permit = consumer.statements.acquire().await;
-        let held = quarantine::charge(consumer, &consumer.db, &mut claim).await?;
+        let held = quarantine::charge(consumer, &consumer.db, &claim).await?;
         drop(permit);
         if !held {
             return Ok(Worked::Settled(Next::Busy));
         }
+        claim.is_charged();
         if claim.clock.is_half_over() {
             return give_back_late(consumer, &claim, None).await;
         }
@@ -42,17 +42,14 @@ pub(crate) async fn work(
         guard::nothing,
     )
     .await;
-    let mut overran = false;
+    let overran = clock.has_overrun(&ended);
     let result = match ended {
         Ended::Returned(result) => result,
         Ended::Panicked(text) => HandlerResult::Retry { reason: text },
-        Ended::LeaseOver => {
-            overran = true;
-            HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
-        }
+        Ended::LeaseOver => HandlerResult::retry(guard::lease_over_text(consumer.lease.duration)),
         Ended::Stopped => HandlerResult::retry("stopped"),
     };
-    claim.overran = overran || claim.clock.over_at() <= Instant::now();
+    claim.overran = overran;
     let (done, rejected) = (progress.settled(), progress.take_rejected());
     if consumer.stop.excuses(&result) {
         return settle_stopped(consumer, &claim, done, rejected).await;

@@ -122,6 +122,11 @@ impl Claim {
             .map_or(self.last_seq, |next| next.sequence() - 1)
     }
 
+    /// A death is on record for its message.
+    pub(super) fn is_charged(&mut self) {
+        (self.charged, self.recorded) = (true, true);
+    }
+
     /// The message that is charged with a death.
     pub(super) fn charged_message(&self) -> Option<i64> {
         let first = self.messages.first().filter(|_| self.charged);
@@ -139,7 +144,7 @@ impl Claim {
             }),
             claimed: self.recovering.unwrap_or(processed).max(processed),
             forget_attempts: self.recorded,
-            charged: self.charged_message(),
+            charged: self.charged_message().filter(|_| !self.overran),
         }
     }
 }
@@ -383,11 +388,16 @@ async fn claim(
     let permit = consumer.statements.acquire().await;
     let clock = LeaseClock::start(consumer.lease);
     match cursor::claim(&*consumer.kept, &request).await {
-        Ok(claimed) => {
+        Ok(mut claimed) => {
             if saving && !claimed.acked {
                 if let Some(seq) = request.ack.as_ref().and_then(|ack| ack.charged) {
                     drop(permit);
                     quarantine::take_back(consumer, partition_id, seq).await;
+                    // What was claimed anew was read before that.
+                    let again = claimed.rows.first().is_some_and(|row| row.seq == seq);
+                    if let Some(attempts) = claimed.attempts.as_mut().filter(|_| again) {
+                        attempts.deaths -= 1;
+                    }
                 }
                 tracing::warn!(
                     queue = &*consumer.queue,

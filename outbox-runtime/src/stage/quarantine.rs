@@ -9,7 +9,8 @@
 //!
 //! A process that lives takes its charge back also when it has lost the lease: then the database
 //! was slow, and the message did nothing. It does not where the handler did not return in time: a
-//! handler that blocks until its lease is lost, each time, must come to an end too.
+//! handler that blocks until its lease is lost, each time, must come to an end too. Nor does it where
+//! an answer was lost, and with it whether there is a charge: then one may stay that should not.
 
 use super::consumer::Consumer;
 use super::processor::Claim;
@@ -21,11 +22,12 @@ pub(super) fn must_charge(claim: &Claim) -> bool {
     claim.recovering.is_some() && !claim.messages.is_empty() && !claim.charged
 }
 
-/// Charges the one message of a claim with a death. False if the lease was lost.
+/// Charges the one message of a claim with a death; the claim is charged once that is committed.
+/// False if the lease was lost. After an error it may be charged or not.
 pub(super) async fn charge<C: ConnectionTrait>(
     consumer: &Consumer,
     conn: &C,
-    claim: &mut Claim,
+    claim: &Claim,
 ) -> Result<bool, DbErr> {
     let Some(message) = claim.messages.first() else {
         return Ok(true);
@@ -33,8 +35,6 @@ pub(super) async fn charge<C: ConnectionTrait>(
     let lease = (&*consumer.owner, claim.epoch);
     let (partition_id, name) = (claim.partition_id, &consumer.name);
     let held = attempts::charge(conn, partition_id, name, lease, message.sequence()).await?;
-    claim.charged = held;
-    claim.recorded |= held;
     if !held {
         tracing::warn!(
             queue = &*consumer.queue,

@@ -255,9 +255,9 @@ async fn settle_at(
         forget_attempts: true,
         keep: None,
     };
-    let held = write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
+    let written = write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
     if let Some(seq) = claim.charged_message()
-        && !held
+        && written == Written::Lost
         && !claim.overran
     {
         quarantine::take_back(consumer, claim.partition_id, seq).await;
@@ -265,15 +265,26 @@ async fn settle_at(
     Ok(())
 }
 
+/// What became of a settlement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It is written.
+    Yes,
+    /// The lease was lost: nothing is written.
+    Lost,
+    /// The lease was lost, and an answer too: it may be written or not.
+    Unknown,
+}
+
 /// Keeps trying while the lease may still be ours: what is not written down is
-/// done again. The first try is made in `tx`, if there is one. False if the lease was lost.
+/// done again. The first try is made in `tx`, if there is one.
 pub(super) async fn write(
     consumer: &Consumer,
     messages: &[OutboxMessage],
     clock: LeaseClock,
     outcome: &Settlement<'_>,
     mut tx: Option<DatabaseTransaction>,
-) -> Result<bool, DbErr> {
+) -> Result<Written, DbErr> {
     let mut pause = Duration::from_millis(5);
     let (mut refused, mut unanswered) = (0, false);
     loop {
@@ -296,11 +307,14 @@ pub(super) async fn write(
         match settled {
             Ok(Found::Settled(letters)) => {
                 announce(consumer, messages, &outcome.burials, &letters);
-                return Ok(true);
+                return Ok(Written::Yes);
             }
             Ok(Found::Overtaken(letters)) => {
                 announce(consumer, messages, &outcome.burials, &letters);
-                return Ok(outcome.keep.is_none());
+                return Ok(match outcome.keep {
+                    None => Written::Yes,
+                    Some(_) => Written::Unknown,
+                });
             }
             Ok(Found::Unknown) => {
                 let written = match unanswered {
@@ -313,7 +327,10 @@ pub(super) async fn write(
                     consumer = consumer.name,
                     "lost the lease; {written}"
                 );
-                return Ok(false);
+                return Ok(match unanswered {
+                    false => Written::Lost,
+                    true => Written::Unknown,
+                });
             }
             // A refused statement will be refused again; one more try is for luck.
             Err(error) if classify(&error) == ErrorClass::Statement && refused > 0 => {

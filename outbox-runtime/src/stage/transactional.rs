@@ -29,7 +29,6 @@ use crate::handler::{HandlerResult, Progress};
 use crate::store::cursor::{self, ClaimRequest, Place};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use std::ops::Range;
-use std::time::Instant;
 
 const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
 const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
@@ -89,7 +88,7 @@ pub(crate) async fn work(
                 }
             },
         };
-        let ran = match run(consumer, &claim, tx, chunk.clone(), chain).await {
+        let ran = match run(consumer, &mut claim, tx, chunk.clone(), chain).await {
             Ok(Ran::Raced(error)) if state.lost_races >= LOST_RACES => {
                 charge_for_races(consumer, &claim, &error, chunk.len() == 1)
             }
@@ -132,10 +131,7 @@ pub(crate) async fn work(
                 size = after.max(1);
                 suspect = after > 0;
             }
-            Ran::Failed {
-                result, overran, ..
-            } => {
-                claim.overran = overran;
+            Ran::Failed { result, .. } => {
                 state.failed_after(done, consumer.tuning.degradation_threshold);
                 let settled = settle_failure(consumer, &claim, done, Vec::new(), result).await?;
                 if matches!(settled, Worked::Settled(Next::Again)) {
@@ -155,7 +151,7 @@ pub(crate) async fn work(
             }
             Ran::Stopped => return settle_stopped(consumer, &claim, done, Vec::new()).await,
             Ran::Lost => {
-                if let Some(seq) = claim.charged_message() {
+                if let Some(seq) = claim.charged_message().filter(|_| !claim.overran) {
                     quarantine::take_back(consumer, claim.partition_id, seq).await;
                 }
                 tracing::warn!(
@@ -191,7 +187,11 @@ async fn charge(
         None => begin(consumer).await?,
     };
     match quarantine::charge(consumer, &tx, claim).await {
-        Ok(true) => commit_and_begin(tx).await.map(Some),
+        Ok(true) => {
+            let tx = commit_and_begin(tx).await?;
+            claim.is_charged();
+            Ok(Some(tx))
+        }
         Ok(false) => {
             release(tx).await;
             Ok(None)
@@ -228,12 +228,7 @@ enum Ran {
     /// So many messages are committed.
     Committed(usize),
     /// Rolled back: so many messages were fine, the next one was not.
-    Failed {
-        after: usize,
-        result: HandlerResult,
-        /// Whether the handler did not return in time.
-        overran: bool,
-    },
+    Failed { after: usize, result: HandlerResult },
     /// Rolled back: a handler left a savepoint open, or rolled back to it. The
     /// writes of later messages may be gone with it.
     Unsure,
@@ -261,17 +256,13 @@ impl Ran {
 
     /// Rolled back, and nothing is known to be fine.
     fn failed(result: HandlerResult) -> Self {
-        Self::Failed {
-            after: 0,
-            result,
-            overran: false,
-        }
+        Self::Failed { after: 0, result }
     }
 }
 
 async fn run(
     consumer: &Consumer,
-    claim: &Claim,
+    claim: &mut Claim,
     tx: DatabaseTransaction,
     chunk: Range<usize>,
     chain: Option<(u32, Option<&Place>)>,
@@ -299,7 +290,8 @@ async fn run(
     )
     .await;
     let count = progress.settled();
-    let overran = matches!(ended, Ended::LeaseOver) || clock.over_at() <= Instant::now();
+    claim.overran = clock.has_overrun(&ended);
+    let messages = &claim.messages[chunk.clone()];
     let result = match ended {
         Ended::Returned(result) => result,
         Ended::Panicked(reason) => HandlerResult::Retry { reason },
@@ -317,7 +309,6 @@ async fn run(
             Ran::Failed {
                 after: count,
                 result,
-                overran,
             }
         });
     }

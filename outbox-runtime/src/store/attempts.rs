@@ -152,13 +152,12 @@ pub(crate) async fn take_back<C: ConnectionTrait>(
     seq: i64,
 ) -> Result<(), DbErr> {
     let key = || [partition_id.into(), consumer.into(), seq.into()];
-    let delete = "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ? \
-        AND failures = 0 AND deaths <= 1 AND NOT done";
     let update = "UPDATE outbox_attempt SET deaths = deaths - 1 \
         WHERE partition_id = ? AND consumer = ? AND seq = ? AND deaths > 0";
-    if execute(conn, delete, key()).await? == 0 {
-        execute(conn, update, key()).await?;
-    }
+    let delete = "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ? \
+        AND failures = 0 AND deaths = 0 AND NOT done";
+    execute(conn, update, key()).await?;
+    execute(conn, delete, key()).await?;
     Ok(())
 }
 

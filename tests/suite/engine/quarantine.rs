@@ -5,6 +5,7 @@ use super::scripted::create_ledger;
 use super::*;
 use outbox_runtime::{OutboxBuilder, OutboxHandle, QueueBuilder};
 use outbox_tests::{Engine, on_every_engine};
+use std::time::Instant;
 
 /// Ways to serve a consumer.
 pub(super) type Serve = fn(QueueBuilder, Gated) -> OutboxBuilder;
@@ -14,20 +15,24 @@ pub(super) const WAYS: [(&str, Serve); 3] = [
     ("booked", |queue, gated| queue.transactional(gated)),
 ];
 
-pub(super) async fn start(
+pub(super) async fn start(db: &TestDb, way: (&str, Serve), gated: &Gated) -> OutboxHandle {
+    start_with(db, way, gated, LeaseConfig::default(), 3).await
+}
+
+async fn start_with(
     db: &TestDb,
     (name, serve): (&str, Serve),
     gated: &Gated,
+    lease: LeaseConfig,
+    attempts: u32,
 ) -> OutboxHandle {
     let queue = eager_orders(db.connection()).consumer(name);
-    serve(queue.retry(soon(3)), gated.clone())
-        .start()
-        .await
-        .unwrap()
+    let queue = queue.lease(lease).retry(soon(attempts));
+    serve(queue, gated.clone()).start().await.unwrap()
 }
 
-/// Commits a message that is claimed by a process that died, and starts another.
-async fn start_with_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) -> OutboxHandle {
+/// Commits a message that is claimed by a process that died.
+async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
     // Makes the cursors.
     start(db, way, gated).await.stop().await;
     commit(db.connection(), "k", 0).await;
@@ -39,7 +44,14 @@ async fn start_with_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) ->
         way.0
     ))
     .await;
-    start(db, way, gated).await
+}
+
+/// On SQLite nobody can take a lease while a transactional handler is the writer.
+fn ways_that_can_lose_a_lease(db: &TestDb) -> &'static [(&'static str, Serve)] {
+    match db.engine() {
+        Engine::Sqlite => &WAYS[..2],
+        Engine::Postgres | Engine::MySql => &WAYS,
+    }
 }
 
 /// How many records of attempts a consumer has for which something holds.
@@ -83,7 +95,8 @@ on_every_engine! {
         create_ledger(db).await;
         for way in WAYS {
             let gated = Gated::new(Manners::Ignore);
-            let running = start_with_a_suspect(db, way, &gated).await;
+            commit_a_suspect(db, way, &gated).await;
+            let running = start(db, way, &gated).await;
             gated.entered(1).await;
             assert_record(db, way.0, 0, 1).await;
             gated.open();
@@ -112,23 +125,49 @@ on_every_engine! {
     /// find a death on record for that.
     async fn a_process_that_lost_its_lease_takes_its_charge_back(db: &TestDb) {
         create_ledger(db).await;
-        // On SQLite nobody can take a lease while a transactional handler is the writer.
-        let ways = if db.engine() == Engine::Sqlite { &WAYS[..2] } else { &WAYS };
-        for &way in ways {
-            let gated = Gated::new(Manners::Ignore);
-            let running = start_with_a_suspect(db, way, &gated).await;
-            gated.entered(1).await;
-            steal(db, way.0).await;
-            gated.let_one_through();
-            // It is delivered again, and charged again.
-            gated.entered(2).await;
-            assert_record(db, way.0, 0, 1).await;
-            gated.open();
-            until_no_record(db, way.0).await;
-            running.stop().await;
-            let attempts = gated.attempts.lock().unwrap().clone();
-            assert_eq!(attempts, [0, 0], "{}", way.0);
+        for &way in ways_that_can_lose_a_lease(db) {
+            // With one attempt the charge alone would bury it.
+            for most in [3, 1] {
+                let gated = Gated::new(Manners::Ignore);
+                commit_a_suspect(db, way, &gated).await;
+                let running = start_with(db, way, &gated, LeaseConfig::default(), most).await;
+                gated.entered(1).await;
+                steal(db, way.0).await;
+                gated.let_one_through();
+                // It is delivered again, and charged again.
+                gated.entered(2).await;
+                assert_record(db, way.0, 0, 1).await;
+                gated.open();
+                until_no_record(db, way.0).await;
+                running.stop().await;
+                let attempts = gated.attempts.lock().unwrap().clone();
+                assert_eq!(attempts, [0, 0], "{}, {most}", way.0);
+            }
         }
         assert_eq!(letters(db).await, Vec::<String>::new());
+    }
+
+    /// Else it would be delivered for ever: it returns each time, but too late.
+    async fn a_handler_that_blocks_until_its_lease_is_lost_comes_to_an_end(db: &TestDb) {
+        create_ledger(db).await;
+        for &way in ways_that_can_lose_a_lease(db) {
+            let gated = Gated::new(Manners::Block);
+            commit_a_suspect(db, way, &gated).await;
+            let running = start_with(db, way, &gated, SHORT, 3).await;
+            for attempt in 1..=3 {
+                gated.entered(attempt).await;
+                let entered = Instant::now();
+                eventually("its time is over", async || entered.elapsed() > SHORT.duration).await;
+                steal(db, way.0).await;
+                gated.let_one_through();
+            }
+            let buried = format!("SELECT COUNT(*) FROM outbox_dead_letter WHERE consumer = '{}'", way.0);
+            eventually("a letter", async || db.number(&buried).await == 1).await;
+            running.stop().await;
+            let attempts = gated.attempts.lock().unwrap().clone();
+            assert_eq!(attempts, [0, 1, 2], "{}", way.0);
+        }
+        let reasons = letters(db).await;
+        assert!(reasons.iter().all(|reason| reason.contains("never returned")), "{reasons:?}");
     }
 }

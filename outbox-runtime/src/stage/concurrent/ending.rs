@@ -3,7 +3,7 @@
 use super::super::guard::{self, Ended, LeaseClock};
 use super::super::processor::{FOREIGN_PAUSE, Next};
 use super::super::quarantine;
-use super::super::settlement::{self, Verdict, burial, verdict};
+use super::super::settlement::{self, Verdict, Written, burial, verdict};
 use super::{Finished, SAVE_AFTER, Session, Signals};
 use crate::handler::HandlerResult;
 use crate::store::attempts::{AttemptChange, AttemptNote, Attempts};
@@ -18,6 +18,7 @@ impl Session<'_> {
         let Ok(Finished {
             seq,
             ended,
+            overran,
             rejected,
         }) = finished
         else {
@@ -45,6 +46,7 @@ impl Session<'_> {
             return self.lanes.postpone(seq, None);
         }
         let (attempts, charged) = (item.attempts, item.charged);
+        self.overran |= overran && charged;
         match verdict(consumer, &item.message, attempts, result) {
             Verdict::Fine => {
                 if charged || attempts != Attempts::default() {
@@ -131,7 +133,8 @@ impl Session<'_> {
         };
         let written = settlement::write(consumer, &notes.buried, self.clock, &outcome, None).await;
         match written {
-            Ok(true) => {
+            Ok(Written::Yes) => {
+                self.note_charge(&outcome.notes);
                 self.epoch += 1;
                 self.clock = clock;
                 self.claimed = claimed;
@@ -142,24 +145,47 @@ impl Session<'_> {
                 self.saved_at = Instant::now();
                 Ok(true)
             }
-            Ok(false) | Err(_) => {
+            written => {
+                if matches!(written, Ok(Written::Unknown)) {
+                    // Whether there is a charge to take back is not known.
+                    self.charged = None;
+                }
                 self.notes.attempts.splice(..0, outcome.notes);
                 self.notes.burials.splice(..0, outcome.burials);
                 self.notes.buried.splice(..0, notes.buried);
                 self.notes.done.splice(..0, notes.done);
-                written
+                written.map(|_| false)
             }
+        }
+    }
+
+    /// Remembers which suspect's charge is in the database, now that these notes are written.
+    fn note_charge(&mut self, notes: &[AttemptNote]) {
+        let charges = |note: &&AttemptNote| matches!(note.change, AttemptChange::Charged);
+        if let Some(note) = notes.iter().rfind(charges) {
+            self.charged = Some(note.seq);
+        }
+        let charged = |seq| self.lanes.message(seq).is_some_and(|item| item.charged);
+        if !self.charged.is_some_and(charged) {
+            (self.charged, self.overran) = (None, false);
         }
     }
 
     /// Gives the lease back, with what is done beyond the cursor.
     pub(super) async fn close(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
-        self.save(true, signals).await?;
+        self.give_back(signals).await?;
         Ok(if self.foreign {
             Next::Later(FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64()))
         } else {
             Next::Rest
         })
+    }
+
+    async fn give_back(&mut self, signals: Signals<'_>) -> Result<(), DbErr> {
+        if !self.save(true, signals).await? {
+            self.take_back_vain_charge(&[]).await;
+        }
+        Ok(())
     }
 
     /// Somebody else may have the lease, or will soon: what runs is cancelled, has
@@ -172,11 +198,8 @@ impl Session<'_> {
             running = self.tasks.len(),
             "lost the lease; what was done beyond the cursor will be delivered again"
         );
-        let innocent = self.charged_in_vain();
-        self.forget_tasks(until).await;
-        for seq in innocent {
-            quarantine::take_back(self.consumer, self.partition_id(), seq).await;
-        }
+        let ended = self.forget_tasks(until).await;
+        self.take_back_vain_charge(&ended).await;
         Next::Busy
     }
 
@@ -187,27 +210,25 @@ impl Session<'_> {
         until: Instant,
         signals: Signals<'_>,
     ) -> Result<Next, DbErr> {
-        self.forget_tasks(until).await;
-        self.save(true, signals).await?;
+        for seq in self.forget_tasks(until).await {
+            if self.charged == Some(seq) {
+                self.take_back_charge(seq);
+            }
+        }
+        self.give_back(signals).await?;
         Ok(Next::Busy)
     }
 
-    /// Messages that are charged with a death in the database, and whose handlers have returned or
-    /// were not started.
-    fn charged_in_vain(&self) -> Vec<i64> {
-        let failed = self.notes.attempts.iter().filter_map(|note| {
-            let charged = matches!(note.change, AttemptChange::Failed { charged: true, .. });
-            charged.then_some(note.seq)
-        });
-        let done = self.notes.done.iter().copied();
-        let done = done.filter(|seq| *seq <= self.suspects);
-        let unwritten = |seq: &i64| {
-            let charges = |note: &AttemptNote| matches!(note.change, AttemptChange::Charged);
-            let notes = &self.notes.attempts;
-            notes.iter().any(|note| note.seq == *seq && charges(note))
+    /// Takes back the charge of a suspect after the lease was lost, unless its handler still ran,
+    /// or did not return in time.
+    async fn take_back_vain_charge(&mut self, ended: &[i64]) {
+        let Some(seq) = self.charged.take() else {
+            return;
         };
-        let vain = failed.chain(done).chain(self.unstarted);
-        vain.filter(|seq| !unwritten(seq)).collect()
+        let runs = self.lanes.first_running() == Some(seq) && !ended.contains(&seq);
+        if !runs && !self.overran {
+            quarantine::take_back(self.consumer, self.partition_id(), seq).await;
+        }
     }
 
     /// Takes back a charge that was made before the attempt.
@@ -219,10 +240,18 @@ impl Session<'_> {
         }
     }
 
-    async fn forget_tasks(&mut self, until: Instant) {
+    /// Cancels what runs. Returns the messages whose handlers ended in time; what becomes of them is
+    /// not written down.
+    async fn forget_tasks(&mut self, until: Instant) -> Vec<i64> {
         self.stop.stopping.cancel();
-        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        let mut ended = Vec::new();
+        let ending = async {
+            while let Some(finished) = self.tasks.join_next().await {
+                ended.extend(finished.ok().filter(|f| !f.overran).map(|f| f.seq));
+            }
+        };
         let _ = tokio::time::timeout_at(until.into(), ending).await;
         self.tasks.shutdown().await;
+        ended
     }
 }

@@ -110,6 +110,10 @@ struct Session<'a> {
     wants_permit: bool,
     /// A suspect that is charged and has not been started.
     unstarted: Option<i64>,
+    /// A suspect whose charge is in the database.
+    charged: Option<i64>,
+    /// Whether its handler did not return in time.
+    overran: bool,
     /// Held while a suspect runs and until that is written down.
     alone: Option<OwnedSemaphorePermit>,
     errors: u32,
@@ -141,6 +145,8 @@ impl Notes {
 struct Finished {
     seq: i64,
     ended: Ended<HandlerResult>,
+    /// Whether the handler did not return in time.
+    overran: bool,
     rejected: Option<String>,
 }
 
@@ -173,6 +179,8 @@ impl<'a> Session<'a> {
             spare: None,
             wants_permit: false,
             unstarted: None,
+            charged: None,
+            overran: false,
             alone: None,
             errors: 0,
             retry_at: None,

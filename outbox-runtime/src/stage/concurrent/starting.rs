@@ -131,9 +131,11 @@ impl Session<'_> {
             };
             let ended = guard::run(&stop, clock, &states, call, guard::nothing);
             let ended = lost.run_until_cancelled(ended).await;
+            let ended = ended.unwrap_or(Ended::LeaseOver);
             Finished {
                 seq,
-                ended: ended.unwrap_or(Ended::LeaseOver),
+                overran: clock.has_overrun(&ended),
+                ended,
                 rejected: progress.take_rejected().pop().map(|(_, reason)| reason),
             }
         });
