@@ -173,7 +173,7 @@ impl Session<'_> {
 
     /// Gives the lease back, with what is done beyond the cursor.
     pub(super) async fn close(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
-        self.give_back(signals).await?;
+        self.give_back(signals, &[]).await?;
         Ok(if self.foreign {
             Next::Later(FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64()))
         } else {
@@ -181,9 +181,10 @@ impl Session<'_> {
         })
     }
 
-    async fn give_back(&mut self, signals: Signals<'_>) -> Result<(), DbErr> {
+    /// `ended` are messages whose handlers ended in time and are forgotten.
+    async fn give_back(&mut self, signals: Signals<'_>, ended: &[i64]) -> Result<(), DbErr> {
         if !self.save(true, signals).await? {
-            self.take_back_vain_charge(&[]).await;
+            self.take_back_vain_charge(ended).await;
         }
         Ok(())
     }
@@ -210,12 +211,11 @@ impl Session<'_> {
         until: Instant,
         signals: Signals<'_>,
     ) -> Result<Next, DbErr> {
-        for seq in self.forget_tasks(until).await {
-            if self.charged == Some(seq) {
-                self.take_back_charge(seq);
-            }
+        let ended = self.forget_tasks(until).await;
+        if let Some(seq) = self.charged.filter(|seq| ended.contains(seq)) {
+            self.take_back_charge(seq);
         }
-        self.give_back(signals).await?;
+        self.give_back(signals, &ended).await?;
         Ok(Next::Busy)
     }
 
