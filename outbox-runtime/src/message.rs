@@ -10,7 +10,7 @@ pub const DEFAULT_MAX_PAYLOAD: usize = 64 * 1024;
 
 /// The number of a message: the same at enqueue, in every attempt, and in dead
 /// letters. Short, for logs and for people; idempotency keys are made of its
-/// [`UniqueId`] instead.
+/// [`UniqueId`](crate::UniqueId) instead.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OutboxMessageId(i64);
 
