@@ -4,10 +4,10 @@
 //! Only with the feature `sabotage`, and even then nothing happens before
 //! [`commit`] is called. Each defect is one function, called at one place.
 
-use crate::stage::consumer::Consumer;
-use crate::stage::processor::Claim;
-use crate::store::cursor::{self, ClaimRequest};
-use crate::store::sql::{execute, query};
+use crate::database::cursor::{self, ClaimRequest};
+use crate::database::sql::{execute, query};
+use crate::delivery::consumer::Consumer;
+use crate::delivery::processor::Claim;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -3,13 +3,13 @@
 use super::discovery::Selection;
 use super::problem::ConfigError;
 use super::queue_builder::QueueBuilder;
-use crate::dead_letters::{DeadLetterNotice, Hook};
-use crate::name::check_name;
+use crate::config::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
+use crate::delivery::route::Handler;
+use crate::handler::states::States;
+use crate::operate::dead_letter::{DeadLetterNotice, Hook};
+use crate::queue::name::check_name;
 use crate::queue::{Partitions, Queue};
 use crate::registry::Mode;
-use crate::stage::route::Handler;
-use crate::state::States;
-use crate::tuning::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
 use sea_orm::DatabaseConnection;
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -2,16 +2,18 @@
 //! no more. For tests, which want neither loops nor clocks.
 
 use super::builder::OutboxBuilder;
-use super::dispatch::Dispatcher;
 use super::problem::StartError;
-use super::supervisor::{Shared, oldest, present};
-use crate::stage::concurrent::{self, Signals};
-use crate::stage::processor::{Next, PartitionState, turn};
-use crate::state::States;
-use crate::store::race::Races;
-use crate::store::registration::seen;
-use crate::store::sequencing::{Places, sequence};
-use crate::store::{cleanup, cursor};
+use crate::database::race::Races;
+use crate::database::registration::seen;
+use crate::database::sequencing::{Places, sequence};
+use crate::database::{cleanup, cursor};
+use crate::delivery::concurrent::{self, Signals};
+use crate::delivery::processor::{Next, PartitionState, turn};
+use crate::handler::states::States;
+use crate::service::dispatcher::Dispatcher;
+use crate::service::reconciler::present;
+use crate::service::supervisor::Shared;
+use crate::service::vacuum::oldest;
 use sea_orm::{DatabaseConnection, DbErr};
 use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};

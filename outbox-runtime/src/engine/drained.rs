@@ -1,9 +1,9 @@
 //! Waiting until what is committed is handled.
 
 use super::handle::{Outbox, OutboxHandle};
-use super::supervisor::{QueueRuntime, Shared};
-use crate::store::progress::{first_unsequenced, places, unsequenced};
-use crate::store::sequencing::sequences;
+use crate::database::progress::{first_unsequenced, places, unsequenced};
+use crate::database::sequencing::sequences;
+use crate::service::supervisor::{QueueRuntime, Shared};
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! What a running outbox offers, and how it is stopped.
 
-use super::supervisor::{QueueRuntime, Shared};
-use crate::dead_letters::DeadLetters;
-use crate::dialect::{Dialect, handler_transaction_options};
+use crate::database::dialect::{Dialect, handler_transaction_options};
+use crate::database::registration;
 use crate::engine::builder::OutboxBuilder;
+use crate::operate::dead_letter::DeadLetters;
+use crate::operate::stats::OutboxStats;
 use crate::queue::PartitionSet;
-use crate::stats::OutboxStats;
-use crate::store::registration;
+use crate::service::supervisor::{QueueRuntime, Shared};
 use sea_orm::{
     AccessMode, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
     ExecResult, IsolationLevel, QueryResult, Statement, TransactionError, TransactionOptions,
@@ -139,7 +139,7 @@ impl Outbox {
     /// # Errors
     /// If the database cannot be read.
     pub async fn stats(&self) -> Result<OutboxStats, DbErr> {
-        crate::stats::read(&self.shared.db).await
+        crate::operate::stats::read(&self.shared.db).await
     }
 
     /// The messages that could not succeed, all queues together.

@@ -2,19 +2,12 @@
 
 mod builder;
 mod discovery;
-mod dispatch;
 mod drain;
 mod drained;
 mod handle;
-mod notify;
-mod orphans;
 mod problem;
 mod queue_builder;
-mod retention;
-mod sqlite;
 mod start;
-mod supervisor;
-mod watch;
 
 pub use builder::OutboxBuilder;
 pub(crate) use drain::Passes;

@@ -1,8 +1,8 @@
 //! What can be wrong with an outbox when it starts.
 
 use super::builder::ConsumerSpec;
+use crate::database::registration::{ModeConflict, QueueConflict};
 use crate::queue::Queue;
-use crate::store::registration::{ModeConflict, QueueConflict};
 use outbox_migrations::SchemaError;
 use sea_orm::DbErr;
 use std::fmt;

@@ -1,12 +1,12 @@
 //! One consumer of a queue, being described.
 
 use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec, WINDOW};
+use crate::config::{LeaseConfig, RetryPolicy};
+use crate::delivery::route::Handler;
 use crate::handler::{
     LeasedHandler, LeasedMessageHandler, TransactionalHandler, TransactionalMessageHandler,
 };
 use crate::queue::Queue;
-use crate::stage::route::Handler;
-use crate::tuning::{LeaseConfig, RetryPolicy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,27 +1,30 @@
 //! From a description to what runs: check, register, spawn.
 
 use super::builder::{ConsumerSpec, OutboxBuilder};
-use super::dispatch::Dispatcher;
 use super::handle::{Outbox, OutboxHandle};
-use super::notify;
-use super::orphans::run_orphans;
 use super::problem::{ConfigError, StartError};
-use super::retention::run_retention;
-use super::sqlite::sqlite_advice;
-use super::supervisor::{QueueRuntime, Shared, run_reconciler, run_sequencer, run_vacuum};
-use super::watch::run_watch;
-use crate::dialect::{ErrorClass, classify};
+use crate::config::backoff;
+use crate::database::claims::Claims;
+use crate::database::connection_cache::Kept;
+use crate::database::dialect::{ErrorClass, classify};
+use crate::database::registration::{self, NewConsumer};
+use crate::database::setup_advice::sqlite_advice;
+use crate::delivery::consumer::Consumer;
+use crate::delivery::failure_log::FailureLog;
+use crate::delivery::guard::Stop;
+use crate::delivery::route::{Route, Routes};
 use crate::queue::Queue;
+use crate::queue::signal;
 use crate::registry::{Mode, events};
-use crate::stage::consumer::Consumer;
-use crate::stage::failure_log::FailureLog;
-use crate::stage::guard::Stop;
-use crate::stage::route::{Route, Routes};
-use crate::store::claims::Claims;
-use crate::store::kept::Kept;
-use crate::store::registration::{self, NewConsumer};
-use crate::tuning::backoff;
-use crate::wake;
+use crate::service::dispatcher::Dispatcher;
+use crate::service::notifier;
+use crate::service::orphans::run_orphans;
+use crate::service::reconciler::run_reconciler;
+use crate::service::retention::run_retention;
+use crate::service::sequencer::run_sequencer;
+use crate::service::supervisor::{QueueRuntime, Shared};
+use crate::service::vacuum::run_vacuum;
+use crate::service::watch::run_watch;
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,7 +140,7 @@ impl OutboxBuilder {
             tasks.spawn(run_retention(shared.clone(), retention));
         }
         if notify {
-            notify::spawn(&shared, &tasks);
+            notifier::spawn(&shared, &tasks);
         }
         OutboxHandle::new(Outbox::new(shared), tasks)
     }
@@ -158,7 +161,7 @@ impl OutboxBuilder {
             let running = queues.iter().position(|q| q.queue == spec.queue);
             let index = running.unwrap_or_else(|| {
                 let signal = Arc::default();
-                wake::register(spec.queue.id(), &signal);
+                signal::register(spec.queue.id(), &signal);
                 queues.push(QueueRuntime {
                     queue: spec.queue.clone(),
                     signal,

@@ -1,7 +1,7 @@
 //! What a handler may want to know beside its message.
 
 use super::OutboxMessage;
-use crate::state::States;
+use crate::handler::states::States;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;

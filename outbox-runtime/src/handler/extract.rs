@@ -1,7 +1,7 @@
 //! What a handler made of a function may take beside its message.
 
 use super::{Ctx, HandlerError};
-use crate::message::Headers;
+use crate::event::message::Headers;
 use std::any::TypeId;
 
 /// An argument of a handler that is made of its context.

@@ -1,8 +1,8 @@
 //! What a handler is given.
 
-use crate::message::{Headers, OutboxMessageId};
-use crate::store::cursor::{RawBody, RawRow};
-use crate::unique_id::UniqueId;
+use crate::database::cursor::{RawBody, RawRow};
+use crate::event::message::{Headers, OutboxMessageId};
+use crate::event::unique::UniqueId;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

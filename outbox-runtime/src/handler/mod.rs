@@ -6,6 +6,8 @@ mod context;
 mod extract;
 mod message;
 mod outcome;
+pub(crate) mod reason;
+pub(crate) mod states;
 #[doc(hidden)]
 pub mod typed;
 

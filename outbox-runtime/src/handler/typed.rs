@@ -7,9 +7,9 @@ use super::{
     Batch, Ctx, HandlerError, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage,
     TransactionalHandler, TransactionalMessageHandler,
 };
-use crate::decode;
+use crate::delivery::route::Handler;
 use crate::event::Event;
-use crate::stage::route::Handler;
+use crate::event::decode;
 use sea_orm::DatabaseTransaction;
 use std::fmt;
 use std::ops::Deref;

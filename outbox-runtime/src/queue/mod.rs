@@ -1,9 +1,11 @@
 //! A queue: its name, its partitions, and the ids that follow from the name.
 
 mod id;
+pub(crate) mod name;
 mod partition_set;
 mod partitions;
 mod sha256;
+pub(crate) mod signal;
 mod slot;
 
 pub use id::queue_id;
@@ -12,7 +14,7 @@ pub(crate) use partition_set::PartitionSet;
 pub use partitions::{InvalidPartitions, Partitions};
 pub use slot::Slot;
 
-use crate::name::{InvalidName, check_name, is_valid_name};
+use crate::queue::name::{InvalidName, check_name, is_valid_name};
 use std::borrow::Cow;
 
 /// A queue as producers and consumers name it.

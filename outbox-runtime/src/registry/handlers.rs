@@ -1,10 +1,10 @@
 //! Handlers, as their macro registers them.
 
+use crate::config::{LeaseConfig, RetryPolicy};
+use crate::delivery::route::Handler;
 use crate::handler::StateType;
 use crate::handler::typed::{EventInfo, Made};
 use crate::queue::Queue;
-use crate::stage::route::Handler;
-use crate::tuning::{LeaseConfig, RetryPolicy};
 use std::fmt;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What the code under test has sent.
 
-use crate::decode::decode;
+use crate::database;
 use crate::event::Event;
-use crate::store;
+use crate::event::decode::decode;
 use sea_orm::ConnectionTrait;
 
 /// The events of this type that were enqueued and are still there, oldest first:
@@ -73,7 +73,7 @@ pub async fn assert_not_enqueued<E: Event>(
 
 async fn payloads<E: Event>(conn: &impl ConnectionTrait) -> Vec<Vec<u8>> {
     let names: Vec<&str> = E::ALIASES.iter().copied().chain([E::NAME]).collect();
-    store::enqueued::payloads(conn, &E::QUEUE, &names)
+    database::enqueued::payloads(conn, &E::QUEUE, &names)
         .await
         .unwrap_or_else(|error| panic!("what was enqueued could not be read: {error}"))
 }

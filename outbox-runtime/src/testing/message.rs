@@ -1,12 +1,12 @@
 //! A handler's arguments, made by hand.
 
+use crate::database::cursor::{RawBody, RawRow};
 use crate::event::Event;
+use crate::event::key::EventKey;
+use crate::event::message::Headers;
+use crate::event::unique::nonce;
+use crate::handler::states::States;
 use crate::handler::{Ctx, Message, OutboxMessage};
-use crate::key::EventKey;
-use crate::message::Headers;
-use crate::state::States;
-use crate::store::cursor::{RawBody, RawRow};
-use crate::unique_id::nonce;
 use std::time::{Duration, Instant, SystemTime};
 use tokio_util::sync::CancellationToken;
 

@@ -1,14 +1,14 @@
 //! An outbox that works when it is told to.
 
 use super::message::{ctx_with, message};
-use crate::dead_letters::{DeadLetterFilter, DeadLetters};
-use crate::dialect::{Dialect, handler_transaction_options};
+use crate::database::clock;
+use crate::database::dialect::{Dialect, handler_transaction_options};
 use crate::engine::{OutboxBuilder, Passes};
 use crate::event::Event;
 use crate::handler::{HandlerResult, OutboxMessage};
+use crate::operate::dead_letter::{DeadLetterFilter, DeadLetters};
+use crate::operate::stats::{self, FailingMessage, OutboxStats};
 use crate::registry::{Mode, OutboxHandler};
-use crate::stats::{self, FailingMessage, OutboxStats};
-use crate::store::clock;
 use sea_orm::{DbErr, TransactionTrait};
 use std::time::Duration;
 

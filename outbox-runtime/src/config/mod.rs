@@ -1,0 +1,14 @@
+//! What a user sets: values that are checked, no logic.
+
+mod lease;
+mod pace;
+mod profile;
+mod retry;
+mod tuning;
+
+pub use lease::LeaseConfig;
+pub(crate) use pace::Pace;
+pub use profile::OutboxProfile;
+pub use retry::RetryPolicy;
+pub(crate) use retry::{LONGEST_DELAY, backoff};
+pub use tuning::WorkerTuning;

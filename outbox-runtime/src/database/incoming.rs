@@ -1,0 +1,119 @@
+//! Writing messages: `outbox_body` and `outbox_incoming`.
+//!
+//! Invariant: bodies are written before the incoming rows that refer to them,
+//! and all incoming rows of a call in one statement. So on a bare connection
+//! a failure leaves bodies nobody refers to, never half of a list enqueued.
+
+use crate::database::dialect;
+use crate::queue::Slot;
+use sea_orm::{ConnectionTrait, DbErr};
+use std::borrow::Cow;
+
+/// A checked message, ready to be written.
+pub(crate) struct NewRow {
+    pub(crate) slot: Slot,
+    /// Random bits, which with the id make a unique one.
+    pub(crate) nonce: i64,
+    pub(crate) event_type: Cow<'static, str>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) headers: Option<String>,
+    /// The only consumer to handle it.
+    pub(crate) target: Option<String>,
+}
+
+impl NewRow {
+    fn size(&self) -> usize {
+        let headers = self.headers.as_ref().map_or(0, String::len);
+        self.event_type.len() + self.key.len() + self.payload.len() + headers
+    }
+}
+
+/// What one statement may carry.
+pub(crate) struct ChunkLimit {
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Writes one message; returns its id.
+pub(crate) async fn insert_one<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    row: NewRow,
+) -> Result<i64, DbErr> {
+    dialect::insert_message(conn, queue_id, row).await
+}
+
+/// Writes all messages; returns their ids in the order of the messages.
+pub(crate) async fn insert_all<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: i64,
+    rows: Vec<NewRow>,
+) -> Result<Vec<i64>, DbErr> {
+    let limit = dialect::chunk_limit(conn)?;
+    let slots: Vec<i16> = rows.iter().map(|row| row.slot.stored()).collect();
+    let mut chunks = into_chunks(rows, &limit);
+    if chunks.len() == 1
+        && let Some(only) = chunks.pop()
+    {
+        return dialect::insert_messages(conn, queue_id, only).await;
+    }
+    let mut ids = Vec::with_capacity(slots.len());
+    for chunk in chunks {
+        ids.extend(dialect::insert_bodies(conn, queue_id, chunk).await?);
+    }
+    dialect::insert_incoming(conn, queue_id, &ids, &slots).await?;
+    Ok(ids)
+}
+
+fn into_chunks(rows: Vec<NewRow>, limit: &ChunkLimit) -> Vec<Vec<NewRow>> {
+    let mut chunks: Vec<Vec<NewRow>> = Vec::new();
+    let mut bytes = 0;
+    for row in rows {
+        let size = row.size();
+        match chunks.last_mut() {
+            Some(chunk) if chunk.len() < limit.rows && bytes + size <= limit.bytes => {
+                bytes += size;
+                chunk.push(row);
+            }
+            _ => {
+                bytes = size;
+                chunks.push(vec![row]);
+            }
+        }
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(payload: usize) -> NewRow {
+        NewRow {
+            slot: Slot::of_partition(0),
+            nonce: 0,
+            event_type: "".into(),
+            key: Vec::new(),
+            payload: vec![0; payload],
+            headers: None,
+            target: None,
+        }
+    }
+
+    #[test]
+    fn chunks_are_bounded_by_rows_and_bytes_and_keep_the_order() {
+        let limit = ChunkLimit { rows: 3, bytes: 10 };
+        let sizes = [1, 2, 3, 4, 20, 5, 5, 1, 1];
+        let chunks = into_chunks(sizes.map(row).into(), &limit);
+        let found: Vec<Vec<usize>> = chunks
+            .iter()
+            .map(|chunk| chunk.iter().map(|row| row.payload.len()).collect())
+            .collect();
+        assert_eq!(
+            found,
+            [vec![1, 2, 3], vec![4], vec![20], vec![5, 5], vec![1, 1]]
+        );
+        assert!(into_chunks(Vec::new(), &limit).is_empty());
+    }
+}

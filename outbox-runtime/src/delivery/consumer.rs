@@ -1,0 +1,113 @@
+//! A consumer of a queue in this process: what its partitions have in common.
+
+use super::failure_log::FailureLog;
+use super::guard::Stop;
+use super::route::Routes;
+use crate::config::{LeaseConfig, RetryPolicy, WorkerTuning};
+use crate::database::attempts::Attempts;
+use crate::database::claims::Claims;
+use crate::database::connection_cache::Kept;
+use crate::database::cursor::Refuse;
+use crate::database::registration::registered_types;
+use crate::handler::states::States;
+use crate::operate::dead_letter::Hook;
+use crate::registry::Mode;
+use sea_orm::DatabaseConnection;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Semaphore;
+
+/// A consumer of a queue in this process.
+pub(crate) struct Consumer {
+    pub(crate) db: DatabaseConnection,
+    pub(crate) kept: Arc<Kept>,
+    /// Puts claims of many partitions together, where the engine can.
+    pub(crate) claims: Option<Arc<Claims>>,
+    pub(crate) queue: Arc<str>,
+    pub(crate) queue_id: i64,
+    pub(crate) name: String,
+    pub(crate) owner: Arc<str>,
+    pub(crate) mode: Mode,
+    pub(crate) routes: Arc<Routes>,
+    /// How many keys of a partition at a time.
+    pub(crate) concurrency: u32,
+    /// How many messages ahead of the cursor are known, if many keys run at a time.
+    pub(crate) window: u32,
+    /// The event types it handles; `None` for all.
+    pub(crate) event_types: Option<BTreeSet<String>>,
+    /// The event types of its queue that this binary knows.
+    pub(crate) known_types: BTreeSet<String>,
+    pub(crate) states: States,
+    pub(crate) tuning: WorkerTuning,
+    pub(crate) lease: LeaseConfig,
+    /// For messages that nobody here handles.
+    pub(crate) retry: RetryPolicy,
+    pub(crate) on_dead_letter: Hook,
+    pub(crate) failure_log: FailureLog,
+    pub(crate) asynchronous: bool,
+    pub(crate) stop: Stop,
+    pub(crate) paused: Arc<AtomicBool>,
+    /// Bounds the connections our own short statements use in this process.
+    pub(crate) statements: Arc<Semaphore>,
+    /// Bounds the handlers of its queue and mode that run at once; a turn has one.
+    pub(crate) permits: Arc<Semaphore>,
+    /// Held for a message that is suspected of killing the process, so that no
+    /// other suspect is charged for it.
+    pub(crate) solitude: Arc<Semaphore>,
+}
+
+impl Consumer {
+    pub(crate) fn handles(&self, event_type: &str) -> bool {
+        self.routes.get(event_type).is_some()
+    }
+
+    pub(crate) fn handles_all(&self, event_types: &BTreeSet<String>) -> bool {
+        let types = self.event_types.as_ref();
+        types.is_none_or(|types| types.is_superset(event_types))
+    }
+
+    /// Its types as they are registered.
+    pub(crate) fn registered_types(&self) -> BTreeSet<String> {
+        registered_types(self.event_types.as_ref())
+    }
+
+    pub(crate) fn is_transactional(&self) -> bool {
+        self.mode == Mode::Transactional
+    }
+
+    /// How often and when a message of this type is tried again.
+    pub(crate) fn retry(&self, event_type: &str) -> RetryPolicy {
+        let route = self.routes.get(event_type);
+        route.map_or(self.retry, |route| route.retry)
+    }
+
+    /// How many bytes of payloads are claimed at once.
+    pub(crate) fn most_bytes(&self) -> i64 {
+        i64::try_from(self.tuning.batch_bytes).unwrap_or(i64::MAX)
+    }
+
+    /// Whether all permits are taken: somebody may be waiting for one.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.permits.available_permits() == 0
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    /// What may be claimed beside other suspects. Two suspects that run side by side are both
+    /// charged for what one of them does. So from its second death on a suspect runs alone in a
+    /// process, or from the first if there is no second.
+    pub(crate) fn refuse(&self) -> Refuse {
+        match self.routes.fewest_attempts() {
+            1 => Refuse::Suspect,
+            _ => Refuse::ChargedSuspect,
+        }
+    }
+
+    /// Whether a suspect with such a record must be the only one.
+    pub(crate) fn needs_solitude(&self, attempts: Attempts) -> bool {
+        attempts.deaths > 0 || self.routes.fewest_attempts() == 1
+    }
+}

@@ -1,0 +1,219 @@
+//! Which handler gets which message, and handing messages over, run by run.
+
+use super::guard::{LeaseClock, Limit, Running};
+use super::transaction::{abort, is_over};
+use crate::config::RetryPolicy;
+use crate::handler::{
+    Batch, Ctx, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage, Progress,
+    TransactionalHandler, TransactionalMessageHandler,
+};
+use crate::registry::Mode;
+use sea_orm::DatabaseTransaction;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A handler of one of the four forms.
+#[derive(Clone)]
+pub(crate) enum Handler {
+    LeasedEach(Arc<dyn LeasedMessageHandler>),
+    LeasedBatch(Arc<dyn LeasedHandler>),
+    TransactionalEach(Arc<dyn TransactionalMessageHandler>),
+    TransactionalBatch(Arc<dyn TransactionalHandler>),
+}
+
+impl Handler {
+    pub(crate) fn mode(&self) -> Mode {
+        match self {
+            Self::LeasedEach(_) | Self::LeasedBatch(_) => Mode::Leased,
+            Self::TransactionalEach(_) | Self::TransactionalBatch(_) => Mode::Transactional,
+        }
+    }
+
+    pub(crate) fn takes_batches(&self) -> bool {
+        matches!(self, Self::LeasedBatch(_) | Self::TransactionalBatch(_))
+    }
+
+    /// Hands over one message, outside of any claim.
+    pub(crate) async fn call_with_one(
+        &self,
+        tx: Option<&DatabaseTransaction>,
+        message: OutboxMessage,
+        ctx: &Ctx,
+    ) -> HandlerResult {
+        let mut progress = Progress::default();
+        let mut batch = progress.batch(vec![message]);
+        let result = self.call(tx, &mut batch, ctx).await;
+        let result = concluded(result, &mut batch);
+        match progress.take_rejected().pop() {
+            Some((_, reason)) => HandlerResult::Reject { reason },
+            None => result,
+        }
+    }
+
+    /// Hands over a batch. What was settled is so whatever is returned.
+    async fn call(
+        &self,
+        tx: Option<&DatabaseTransaction>,
+        batch: &mut Batch<'_>,
+        ctx: &Ctx,
+    ) -> HandlerResult {
+        match (self, tx) {
+            (Self::LeasedBatch(handler), _) => handler.handle(batch, ctx).await,
+            (Self::TransactionalBatch(handler), Some(tx)) => handler.handle(tx, batch, ctx).await,
+            (Self::LeasedEach(handler), _) => match batch.next_msg() {
+                Some(message) => settled(handler.handle(message, ctx).await, batch),
+                None => HandlerResult::Success,
+            },
+            (Self::TransactionalEach(handler), Some(tx)) => match batch.next_msg() {
+                Some(message) => settled(handler.handle(tx, message, ctx).await, batch),
+                None => HandlerResult::Success,
+            },
+            (Self::TransactionalEach(_) | Self::TransactionalBatch(_), None) => {
+                HandlerResult::retry("a transactional handler was called without a transaction")
+            }
+        }
+    }
+}
+
+/// What a handler of single messages says of the one it got.
+fn settled(result: HandlerResult, batch: &mut Batch<'_>) -> HandlerResult {
+    match result {
+        HandlerResult::Success => batch.ack(),
+        HandlerResult::Reject { reason } => batch.reject(reason),
+        retry => return retry,
+    }
+    HandlerResult::Success
+}
+
+/// A handler, and what is to be known for calling it.
+pub(crate) struct Route {
+    pub(crate) handler: Handler,
+    pub(crate) retry: RetryPolicy,
+    /// The most messages a handler of batches gets at once.
+    pub(crate) batch: Option<u32>,
+    /// How long one call may take.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The handlers of a consumer, by event type.
+#[derive(Default)]
+pub(crate) struct Routes {
+    by_type: BTreeMap<String, Arc<Route>>,
+    /// For every other type.
+    all: Option<Arc<Route>>,
+}
+
+impl Routes {
+    /// Adds a handler of these types; `None` for all.
+    pub(crate) fn add(&mut self, event_types: Option<&BTreeSet<String>>, route: Route) {
+        let route = Arc::new(route);
+        match event_types {
+            None => self.all = Some(route),
+            Some(types) => self
+                .by_type
+                .extend(types.iter().map(|name| (name.clone(), route.clone()))),
+        }
+    }
+
+    pub(crate) fn get(&self, event_type: &str) -> Option<&Arc<Route>> {
+        self.by_type.get(event_type).or(self.all.as_ref())
+    }
+
+    /// The fewest attempts that any of its handlers allows.
+    pub(crate) fn fewest_attempts(&self) -> u32 {
+        let routes = self.by_type.values().chain(self.all.as_ref());
+        let attempts = routes.map(|route| route.retry.max_attempts);
+        attempts.min().unwrap_or(u32::MAX)
+    }
+
+    /// The types it has handlers for; `None` for all.
+    pub(crate) fn event_types(&self) -> Option<BTreeSet<String>> {
+        match self.all {
+            Some(_) => None,
+            None => Some(self.by_type.keys().cloned().collect()),
+        }
+    }
+
+    /// Hands messages of one partition to their handlers, in order, up to the
+    /// first that fails. A rejected one is left behind; in a transaction it is a failure.
+    /// Ends early, with success, if the rest should have a lease of its own.
+    pub(crate) async fn walk(
+        &self,
+        tx: Option<&DatabaseTransaction>,
+        messages: &[OutboxMessage],
+        progress: &mut Progress,
+        running: &Running,
+        clock: LeaseClock,
+    ) -> HandlerResult {
+        let mut before = 0;
+        while let Some((first, rest)) = messages[progress.settled()..].split_first() {
+            let enough = || clock.is_half_over() || running.is_cancelled();
+            if progress.settled() > 0 && enough() {
+                break;
+            }
+            if let Some(tx) = tx
+                && progress.settled() > 0
+                && is_over(tx).await
+            {
+                // What this one writes would stay, and be written again.
+                progress.back_to(before);
+                return HandlerResult::retry(
+                    "the database ended its transaction, probably with a deadlock that the \
+                     handler ignored",
+                );
+            }
+            before = progress.settled();
+            let Some(route) = self.get(first.event_type()) else {
+                return HandlerResult::retry("it has no handler");
+            };
+            let run = 1 + self.following(route, rest);
+            let start = progress.settled();
+            let mut batch = progress.batch(messages[start..start + run].to_vec());
+            let limit = Limit::start(route.timeout, running.ctx(first.clone()));
+            let call = route.handler.call(tx, &mut batch, limit.ctx());
+            let before_drop = async || {
+                if let Some(tx) = tx {
+                    abort(tx).await;
+                }
+            };
+            let result = limit.run(call, before_drop).await;
+            let result = concluded(result, &mut batch);
+            let rejected = tx.and_then(|_| progress.back_to_rejected());
+            if let Some(reason) = rejected {
+                return HandlerResult::Reject { reason };
+            }
+            // A handler of batches that came to a part only gets the rest anew.
+            if result != HandlerResult::Success {
+                return result;
+            }
+        }
+        HandlerResult::Success
+    }
+
+    /// How many of the next messages go to the same handler in one call.
+    fn following(&self, route: &Arc<Route>, messages: &[OutboxMessage]) -> usize {
+        if !route.handler.takes_batches() {
+            return 0;
+        }
+        let most = route.batch.map_or(usize::MAX, |batch| batch as usize);
+        let same = |message: &&OutboxMessage| {
+            let other = self.get(message.event_type());
+            other.is_some_and(|other| Arc::ptr_eq(other, route))
+        };
+        let messages = messages.iter().take(most.saturating_sub(1));
+        messages.take_while(same).count()
+    }
+}
+
+/// Success acknowledges what was handed out; without anything taken nothing was
+/// handled: that must not be lost, nor go round for ever.
+fn concluded(result: HandlerResult, batch: &mut Batch<'_>) -> HandlerResult {
+    if result == HandlerResult::Success && batch.processed() == 0 {
+        batch.ack_shown();
+        if batch.processed() == 0 {
+            return HandlerResult::retry("the handler returned Success without taking a message");
+        }
+    }
+    result
+}

@@ -1,0 +1,191 @@
+//! Which dead letters are meant.
+
+use super::letter::{DeadLetterId, DeadLetterMessage, DeadLetterStatus};
+use crate::event::key::EventKey;
+use std::fmt;
+use std::time::SystemTime;
+
+/// Which dead letters are meant: those that fulfil everything that is said. An
+/// empty one means all.
+///
+/// ```
+/// use outbox_runtime::{DeadLetterFilter, DeadLetterStatus};
+///
+/// let filter = DeadLetterFilter::new()
+///     .queue("orders")
+///     .status(DeadLetterStatus::Pending)
+///     .reason_contains("warehouse")
+///     .limit(50);
+/// ```
+#[derive(Clone, Default)]
+pub struct DeadLetterFilter {
+    pub(crate) queue: Option<String>,
+    pub(crate) consumer: Option<String>,
+    pub(crate) event_type: Option<String>,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) status: Option<DeadLetterStatus>,
+    pub(crate) failed_after: Option<SystemTime>,
+    pub(crate) failed_before: Option<SystemTime>,
+    pub(crate) reason_contains: Option<String>,
+    pub(crate) limit: Option<u32>,
+    pub(crate) after: Option<DeadLetterId>,
+    /// A typed view's queue and the names its event ever had.
+    pub(crate) typed: Option<(String, Vec<&'static str>)>,
+}
+
+impl DeadLetterFilter {
+    /// All dead letters.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Those of a queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// Those of a consumer, in whatever queue.
+    #[must_use]
+    pub fn consumer(mut self, consumer: impl Into<String>) -> Self {
+        self.consumer = Some(consumer.into());
+        self
+    }
+
+    /// Those of an event type.
+    #[must_use]
+    pub fn event_type(mut self, event_type: impl Into<String>) -> Self {
+        self.event_type = Some(event_type.into());
+        self
+    }
+
+    /// Those of a key.
+    #[must_use]
+    pub fn key(mut self, key: impl EventKey) -> Self {
+        self.key = Some(key.to_key_bytes());
+        self
+    }
+
+    /// Those in a state.
+    #[must_use]
+    pub fn status(mut self, status: DeadLetterStatus) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Those that failed at this time, by the database's clock, or later.
+    #[must_use]
+    pub fn failed_after(mut self, time: SystemTime) -> Self {
+        self.failed_after = Some(time);
+        self
+    }
+
+    /// Those that failed before this time, by the database's clock.
+    #[must_use]
+    pub fn failed_before(mut self, time: SystemTime) -> Self {
+        self.failed_before = Some(time);
+        self
+    }
+
+    /// Those whose reason has this text in it; upper and lower case differ.
+    #[must_use]
+    pub fn reason_contains(mut self, text: impl Into<String>) -> Self {
+        self.reason_contains = Some(text.into());
+        self
+    }
+
+    /// No more than so many. Without it [`list`](super::DeadLetters::list) shows 100
+    /// and [`replay`](super::DeadLetters::replay) claims 100; operations that
+    /// change letters work on all, a part at a time.
+    #[must_use]
+    pub fn limit(mut self, letters: u32) -> Self {
+        self.limit = Some(letters);
+        self
+    }
+
+    /// Those after this one, in the order of their ids: the next page.
+    #[must_use]
+    pub fn after(mut self, last: DeadLetterId) -> Self {
+        self.after = Some(last);
+        self
+    }
+}
+
+/// Keys may be secrets: only the size is shown.
+impl fmt::Debug for DeadLetterFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetterFilter")
+            .field("queue", &self.queue)
+            .field("consumer", &self.consumer)
+            .field("event_type", &self.event_type)
+            .field("key_bytes", &self.key.as_ref().map(Vec::len))
+            .field("status", &self.status)
+            .field("failed_after", &self.failed_after)
+            .field("failed_before", &self.failed_before)
+            .field("reason_contains", &self.reason_contains)
+            .field("limit", &self.limit)
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an operation acts on: letters by their ids, or all that a filter means and
+/// that are in a state for the operation. A filter, an id, several ids or a letter
+/// can be given in its place.
+#[derive(Clone, Debug)]
+pub struct DeadLetterScope {
+    pub(crate) filter: DeadLetterFilter,
+    /// The ids asked for, in order and each once.
+    pub(crate) ids: Option<Vec<i64>>,
+}
+
+impl DeadLetterScope {
+    /// These letters.
+    pub fn letters(ids: impl IntoIterator<Item = DeadLetterId>) -> Self {
+        let mut ids: Vec<i64> = ids.into_iter().map(DeadLetterId::get).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Self {
+            filter: DeadLetterFilter::new(),
+            ids: Some(ids),
+        }
+    }
+
+    /// Those that a filter means, up to its limit.
+    #[must_use]
+    pub fn matching(filter: DeadLetterFilter) -> Self {
+        Self { filter, ids: None }
+    }
+}
+
+impl From<DeadLetterFilter> for DeadLetterScope {
+    fn from(filter: DeadLetterFilter) -> Self {
+        Self::matching(filter)
+    }
+}
+
+impl From<DeadLetterId> for DeadLetterScope {
+    fn from(id: DeadLetterId) -> Self {
+        Self::letters([id])
+    }
+}
+
+impl From<Vec<DeadLetterId>> for DeadLetterScope {
+    fn from(ids: Vec<DeadLetterId>) -> Self {
+        Self::letters(ids)
+    }
+}
+
+impl<const N: usize> From<[DeadLetterId; N]> for DeadLetterScope {
+    fn from(ids: [DeadLetterId; N]) -> Self {
+        Self::letters(ids)
+    }
+}
+
+impl From<&DeadLetterMessage> for DeadLetterScope {
+    fn from(letter: &DeadLetterMessage) -> Self {
+        Self::letters([letter.id])
+    }
+}

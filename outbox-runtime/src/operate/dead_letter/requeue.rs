@@ -1,0 +1,247 @@
+//! Through the queue again, to the consumer that failed and to no other.
+
+use super::DeadLetters;
+use super::filter::DeadLetterScope;
+use super::letter::{DeadLetterId, DeadLetterMessage};
+use super::parts::Parts;
+use crate::database::dead_letter::{self, Holder, Part};
+use crate::database::incoming::NewRow;
+use crate::database::race::Races;
+use crate::database::registration::begin;
+use crate::event::decode::Undecodable;
+use crate::event::message::OutboxMessageId;
+use crate::event::unique::{UNIQUE_ID, nonce};
+use crate::queue::queue_id;
+use crate::queue::signal;
+use sea_orm::{DatabaseTransaction, DbErr};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// The header of a requeued message that names the message it was.
+pub const REQUEUED_FROM: &str = "outbox-requeued-from";
+
+/// How many letters one transaction requeues.
+const PART: usize = 100;
+
+/// A letter that was requeued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Requeued {
+    /// The letter, which is resolved.
+    pub letter: DeadLetterId,
+    /// The new message.
+    pub message: OutboxMessageId,
+}
+
+/// A letter that could not be requeued, and is as it was.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("dead letter {letter} cannot be requeued: {refusal}")]
+#[non_exhaustive]
+pub struct NotRequeued {
+    /// The letter.
+    pub letter: DeadLetterId,
+    /// Why.
+    pub refusal: RequeueRefusal,
+}
+
+/// Why a letter could not be requeued.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequeueRefusal {
+    /// Nobody would get it.
+    #[error("queue `{queue}` has no consumer `{consumer}` any more")]
+    NoConsumer {
+        /// The queue.
+        queue: String,
+        /// The consumer that failed.
+        consumer: String,
+    },
+    /// It cannot be repaired, for it does not decode.
+    #[error(transparent)]
+    Undecodable(Undecodable),
+    /// The repaired event could not be written as JSON.
+    #[error("the repaired event cannot be written as JSON: {0}")]
+    Encode(String),
+    /// The repaired event is larger than its type allows.
+    #[error("the repaired payload has {size} bytes, the limit is {limit}")]
+    PayloadTooLarge {
+        /// Its size.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// What requeuing came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct RequeueReport {
+    /// What was requeued, in order.
+    pub requeued: Vec<Requeued>,
+    /// What could not be, and why.
+    pub refused: Vec<NotRequeued>,
+    /// How many were asked for by id and not touched: they do not exist, are
+    /// settled already, or are somebody else's.
+    pub unchanged: u64,
+}
+
+/// What the new message says.
+pub(super) struct Content {
+    pub(super) event_type: Cow<'static, str>,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Makes the new message's content of a letter.
+pub(super) type Repair<'a> =
+    dyn FnMut(&DeadLetterMessage) -> Result<Content, RequeueRefusal> + Send + 'a;
+
+impl DeadLetters {
+    pub(super) async fn requeue_each(
+        &self,
+        scope: DeadLetterScope,
+        repair: &mut Repair<'_>,
+    ) -> Result<RequeueReport, DbErr> {
+        let began = Instant::now();
+        let asked = scope.ids.as_ref().map_or(0, Vec::len);
+        let size = self
+            .rate
+            .map_or(PART, |rate| PART.min(rate as usize / 4 + 1));
+        let mut parts = Parts::of(&self.db, scope, size).await?;
+        let mut report = RequeueReport::default();
+        while let Some((scope, part)) = parts.next() {
+            if let Some(rate) = self.rate {
+                let sent = u32::try_from(report.requeued.len()).unwrap_or(u32::MAX);
+                let due = began + Duration::from_secs(1) * sent / rate;
+                tokio::time::sleep_until(due.into()).await;
+            }
+            let mut races = Races::default();
+            let ids = loop {
+                match self.requeue_part(&scope, part, repair, &mut report).await {
+                    Ok(ids) => break ids,
+                    Err(error) => races.again(error).await?,
+                }
+            };
+            parts.found(part, &ids);
+        }
+        let settled = report.requeued.len() + report.refused.len();
+        report.unchanged = asked.saturating_sub(settled) as u64;
+        Ok(report)
+    }
+
+    /// One transaction: new messages and what became of the letters, together.
+    async fn requeue_part(
+        &self,
+        scope: &DeadLetterScope,
+        part: Part,
+        repair: &mut Repair<'_>,
+        report: &mut RequeueReport,
+    ) -> Result<Vec<i64>, DbErr> {
+        let tx = begin(&self.db).await?;
+        let mut done = match send_part(&tx, scope, part, repair).await {
+            Ok(done) => done,
+            Err(error) => {
+                // Now, not when the connection is back in its pool: until then the letters
+                // are locked, and whoever tries again would pass over them.
+                let _ = tx.rollback().await;
+                return Err(error);
+            }
+        };
+        tx.commit().await?;
+        report.requeued.append(&mut done.requeued);
+        report.refused.append(&mut done.refused);
+        done.queues.into_iter().for_each(signal::mark);
+        Ok(done.ids)
+    }
+
+    /// Sends letters that nobody holds through their queues again: each as a new
+    /// message of its key, at the end of its partition, for the consumer that
+    /// failed and no other. The letter is resolved in the same transaction and says
+    /// in `requeued_as` what the message is; the message says in its header
+    /// [`REQUEUED_FROM`] what it was. A part at a time, at most
+    /// [`requeue_rate`](Self::requeue_rate) a second.
+    ///
+    /// # Errors
+    /// If the database cannot be reached. What was requeued before stays so.
+    pub async fn requeue(&self, scope: impl Into<DeadLetterScope>) -> Result<RequeueReport, DbErr> {
+        let scope = scope.into();
+        let mut as_it_is = |letter: &DeadLetterMessage| {
+            Ok(Content {
+                event_type: letter.event_type.clone().into(),
+                payload: letter.payload.clone(),
+            })
+        };
+        self.requeue_each(scope, &mut as_it_is).await
+    }
+}
+
+/// What a part came to, before it is committed.
+#[derive(Default)]
+struct PartDone {
+    ids: Vec<i64>,
+    requeued: Vec<Requeued>,
+    refused: Vec<NotRequeued>,
+    queues: BTreeSet<i64>,
+}
+
+async fn send_part(
+    tx: &DatabaseTransaction,
+    scope: &DeadLetterScope,
+    part: Part,
+    repair: &mut Repair<'_>,
+) -> Result<PartDone, DbErr> {
+    let mut done = PartDone {
+        ids: dead_letter::eligible(tx, scope, Holder::Nobody, part, true).await?,
+        ..PartDone::default()
+    };
+    // In the order of the ids, which within a key is that of its messages.
+    for letter in dead_letter::by_ids(tx, &done.ids).await? {
+        let queue_id = queue_id(&letter.queue);
+        let known = dead_letter::can_be_requeued(tx, queue_id, &letter.consumer).await?;
+        let content = if known {
+            repair(&letter)
+        } else {
+            Err(RequeueRefusal::NoConsumer {
+                queue: letter.queue.clone(),
+                consumer: letter.consumer.clone(),
+            })
+        };
+        match content {
+            Ok(content) => {
+                let row = new_row(&letter, content);
+                let id = dead_letter::send_again(tx, letter.id, queue_id, row).await?;
+                done.queues.insert(queue_id);
+                done.requeued.push(Requeued {
+                    letter: letter.id,
+                    message: id.into(),
+                });
+            }
+            Err(refusal) => done.refused.push(NotRequeued {
+                letter: letter.id,
+                refusal,
+            }),
+        }
+    }
+    Ok(done)
+}
+
+/// Its own slot, whatever its key: that is where the rest of its key is. What
+/// was accepted once is not measured again. One that was repaired is another message.
+fn new_row(letter: &DeadLetterMessage, content: Content) -> NewRow {
+    let mut headers = letter.headers.clone();
+    headers.insert(REQUEUED_FROM, letter.message_id.to_string());
+    if content.event_type == letter.event_type && content.payload == letter.payload {
+        headers.insert(UNIQUE_ID, letter.unique_id.to_string());
+    } else {
+        headers.remove(UNIQUE_ID);
+    }
+    NewRow {
+        slot: letter.slot,
+        nonce: nonce(),
+        event_type: content.event_type,
+        key: letter.key.clone(),
+        payload: content.payload,
+        headers: Some(headers.to_json()),
+        target: Some(letter.consumer.clone()),
+    }
+}
