@@ -8,6 +8,7 @@ use crate::database::cursor::{self, ClaimRequest};
 use crate::database::sql::{execute, query};
 use crate::delivery::consumer::Consumer;
 use crate::delivery::processor::Claim;
+use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -67,8 +68,8 @@ pub(crate) async fn seize<C: ConnectionTrait>(
 }
 
 /// Drops what was committed below the ids that the last pass has seen.
-pub(crate) async fn forget_late(db: &DatabaseConnection, queue_id: i64) -> Result<(), DbErr> {
-    static MARKS: Mutex<Option<HashMap<i64, i64>>> = Mutex::new(None);
+pub(crate) async fn forget_late(db: &DatabaseConnection, queue_id: QueueId) -> Result<(), DbErr> {
+    static MARKS: Mutex<Option<HashMap<QueueId, i64>>> = Mutex::new(None);
     if !is(Sabotage::SkipLate) {
         return Ok(());
     }

@@ -7,6 +7,7 @@
 
 use super::cursor::micros;
 use super::sql::{execute, list, query};
+use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DbErr};
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ const ONE_MORE_DEATH: &str = "CASE WHEN outbox_attempt.deaths < 2147483647 \
 /// Writes a change, for whoever holds the lease.
 pub(crate) async fn write<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     note: &AttemptNote,
 ) -> Result<(), DbErr> {
@@ -87,7 +88,7 @@ pub(crate) async fn write<C: ConnectionTrait>(
 /// cannot tell there whether it met a record, because sqlx counts a row that stayed as it was.
 async fn record_failure<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     seq: i64,
     (charged, delay, reason): (bool, i64, &str),
@@ -122,7 +123,7 @@ async fn record_failure<C: ConnectionTrait>(
 /// that. False if the lease was lost: then nothing is written.
 pub(crate) async fn charge<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     (owner, epoch): (&str, i64),
     seq: i64,
@@ -147,7 +148,7 @@ pub(crate) async fn charge<C: ConnectionTrait>(
 /// process knows of itself. A record that counts nothing any more is deleted.
 pub(crate) async fn take_back<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     seq: i64,
 ) -> Result<(), DbErr> {
@@ -164,7 +165,7 @@ pub(crate) async fn take_back<C: ConnectionTrait>(
 /// Remembers that messages are done although one before them is not.
 pub(super) async fn mark_done<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     seqs: &[i64],
 ) -> Result<(), DbErr> {
@@ -186,7 +187,7 @@ pub(super) async fn mark_done<C: ConnectionTrait>(
 /// Deletes the records that the cursor has passed.
 pub(super) async fn forget<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     upto: i64,
 ) -> Result<(), DbErr> {
@@ -202,7 +203,7 @@ pub(super) async fn forget<C: ConnectionTrait>(
 /// Why a message failed the last time, if a handler ever said.
 pub(crate) async fn last_error<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     seq: i64,
 ) -> Result<Option<String>, DbErr> {

@@ -9,6 +9,7 @@
 use super::connection_cache::Kept;
 use super::cursor::{ClaimRequest, Claimed};
 use crate::database::dialect::{Dialect, claim_together};
+use crate::queue::PartitionId;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A claim in the usual case: the cursor is as it was left, and nothing failed.
 pub(crate) struct QuickClaim {
-    pub(crate) partition_id: i64,
+    pub(crate) partition_id: PartitionId,
     pub(crate) consumer: String,
     pub(crate) ctid: String,
     pub(crate) version: String,

@@ -4,12 +4,13 @@ use super::connection_cache::Kept;
 use super::registration::begin;
 use super::sql::{execute, list, query};
 use crate::database::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
+use crate::queue::PartitionId;
 use sea_orm::{DatabaseConnection, DbErr};
 
 /// What a pass deleted in a partition.
 #[derive(Debug)]
 pub(crate) struct Vacuumed {
-    pub(crate) partition_id: i64,
+    pub(crate) partition_id: PartitionId,
     /// The last number deleted.
     pub(crate) upto: i64,
     pub(crate) rows: i64,
@@ -18,7 +19,7 @@ pub(crate) struct Vacuumed {
 /// Deletes up to `limit` rows of each partition, beyond the number given with it.
 pub(crate) async fn vacuum(
     kept: &Kept,
-    from: &[(i64, i64)],
+    from: &[(PartitionId, i64)],
     limit: u32,
     retention_micros: i64,
     asynchronous: bool,
@@ -39,7 +40,7 @@ pub(crate) async fn vacuum(
 /// transaction of its own that deletes by lists of primary keys.
 async fn vacuum_in_steps(
     db: &DatabaseConnection,
-    from: &[(i64, i64)],
+    from: &[(PartitionId, i64)],
     limit: u32,
     retention_micros: i64,
     by_keys: &ByKeys,
@@ -57,7 +58,8 @@ async fn vacuum_in_steps(
     forget_passed_attempts(db).await?;
     let mut vacuumed = Vec::new();
     for row in &passed {
-        let (partition_id, upto): (i64, i64) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+        let (partition_id, upto): (PartitionId, i64) =
+            (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
         let after = from.iter().find(|(id, _)| *id == partition_id);
         let Some(&(_, after)) = after.filter(|(_, after)| *after < upto) else {
             continue;

@@ -11,7 +11,7 @@
 use super::attempts::{self, Attempts};
 use super::sql::{execute, query, query_up_to};
 use crate::database::dialect::{self, Dialect};
-use crate::queue::queue_of;
+use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, StreamTrait};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct Ack {
 }
 
 pub(crate) struct ClaimRequest<'a> {
-    pub(crate) partition_id: i64,
+    pub(crate) partition_id: PartitionId,
     pub(crate) consumer: &'a str,
     pub(crate) owner: &'a str,
     pub(crate) lease: Duration,
@@ -237,7 +237,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
             request.owner.into(),
             held_epoch.into(),
             ack_seq.into(),
-            queue_of(request.partition_id).into(),
+            request.partition_id.queue().into(),
             request.partition_id.into(),
             request.consumer.into(),
             request.owner.into(),
@@ -368,7 +368,7 @@ async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
 /// How far a consumer is, as the database knows it.
 pub(crate) async fn processed<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
 ) -> Result<i64, DbErr> {
     let rows = query(
@@ -384,7 +384,7 @@ pub(crate) async fn processed<C: ConnectionTrait>(
 /// False if the lease was lost: then the transaction must be rolled back.
 pub(crate) async fn advance<C: ConnectionTrait>(
     conn: &C,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     owner: &str,
     epoch: i64,

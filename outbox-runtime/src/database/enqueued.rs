@@ -10,8 +10,8 @@ pub(crate) async fn payloads<C: ConnectionTrait>(
     queue: &Queue,
     event_types: &[&str],
 ) -> Result<Vec<Vec<u8>>, DbErr> {
-    let id = queue.id();
-    let partitions = list((0..64).map(|number| id | number));
+    let id = queue.queue_id();
+    let partitions = list((0..64).map(|number| id.partition(number)));
     let marks = vec!["?"; event_types.len()].join(",");
     let rows = query(
         conn,

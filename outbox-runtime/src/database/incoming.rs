@@ -5,7 +5,7 @@
 //! a failure leaves bodies nobody refers to, never half of a list enqueued.
 
 use crate::database::dialect;
-use crate::queue::Slot;
+use crate::queue::{QueueId, Slot};
 use sea_orm::{ConnectionTrait, DbErr};
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub(crate) struct ChunkLimit {
 /// Writes one message; returns its id.
 pub(crate) async fn insert_one<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     row: NewRow,
 ) -> Result<i64, DbErr> {
     dialect::insert_message(conn, queue_id, row).await
@@ -47,7 +47,7 @@ pub(crate) async fn insert_one<C: ConnectionTrait>(
 /// Writes all messages; returns their ids in the order of the messages.
 pub(crate) async fn insert_all<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let limit = dialect::chunk_limit(conn)?;

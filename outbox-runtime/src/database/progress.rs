@@ -1,7 +1,7 @@
 //! How far messages have come: what waits for its number, and where a consumer is.
 
 use super::sql::query;
-use crate::queue::{Queue, last_partition_id};
+use crate::queue::{PartitionId, Queue, QueueId};
 use sea_orm::{ConnectionTrait, DbErr};
 use std::collections::BTreeMap;
 
@@ -49,16 +49,16 @@ async fn end_of_incoming<C: ConnectionTrait>(
 /// Where a consumer is in each partition of a queue. None of a consumer that was removed.
 pub(crate) async fn places<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     consumer: &str,
-) -> Result<BTreeMap<i64, i64>, DbErr> {
+) -> Result<BTreeMap<PartitionId, i64>, DbErr> {
     query(
         conn,
         "SELECT partition_id, processed_seq FROM outbox_cursor \
          WHERE partition_id BETWEEN ? AND ? AND consumer = ?",
         [
             queue_id.into(),
-            (last_partition_id(queue_id)).into(),
+            queue_id.last_partition().into(),
             consumer.into(),
         ],
     )

@@ -3,19 +3,23 @@
 use super::registration::{Present, seen};
 use super::sql::{list, query};
 use crate::database::dialect::Dialect;
+use crate::queue::{PartitionId, QueueId};
 use sea_orm::{DatabaseConnection, DbErr};
 
 /// Work that waits, and whether its queue is paused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// A queue is paused.
-    Paused { queue_id: i64 },
+    Paused { queue_id: QueueId },
     /// A queue has rows without a number.
-    Unsequenced { queue_id: i64 },
+    Unsequenced { queue_id: QueueId },
     /// It has some where the sequencer no longer looks.
-    BelowMark { queue_id: i64 },
+    BelowMark { queue_id: QueueId },
     /// A consumer can go on in a partition.
-    Claimable { partition_id: i64, consumer: String },
+    Claimable {
+        partition_id: PartitionId,
+        consumer: String,
+    },
 }
 
 /// Finds everything that waits in the given queues, in one query: rows nobody
@@ -27,7 +31,7 @@ pub(crate) enum Waiting {
 /// consumers a process is there for, if any are given.
 pub(crate) async fn waiting(
     db: &DatabaseConnection,
-    queue_ids: &[i64],
+    queue_ids: &[QueueId],
     owner: &str,
     thorough: bool,
     present: &[Present],
@@ -39,7 +43,7 @@ pub(crate) async fn waiting(
         }
         ("", Vec::new())
     } else {
-        let ids: Vec<i64> = present.iter().map(|p| p.queue_id).collect();
+        let ids: Vec<i64> = present.iter().map(|p| p.queue_id.get()).collect();
         let names: Vec<String> = present.iter().map(|p| p.name.clone()).collect();
         let types: Vec<String> = present.iter().map(|p| p.types().to_owned()).collect();
         (with_seen, vec![ids.into(), names.into(), types.into()])
@@ -75,13 +79,13 @@ pub(crate) async fn waiting(
     .await?;
     rows.iter()
         .map(|row| {
-            let id: i64 = row.try_get_by_index(1)?;
+            let queue = || row.try_get_by_index(1);
             Ok(match row.try_get_by_index::<i32>(0)? {
-                0 => Waiting::Paused { queue_id: id },
-                1 => Waiting::Unsequenced { queue_id: id },
-                3 => Waiting::BelowMark { queue_id: id },
+                0 => Waiting::Paused { queue_id: queue()? },
+                1 => Waiting::Unsequenced { queue_id: queue()? },
+                3 => Waiting::BelowMark { queue_id: queue()? },
                 _ => Waiting::Claimable {
-                    partition_id: id,
+                    partition_id: row.try_get_by_index(1)?,
                     consumer: row.try_get_by_index(2)?,
                 },
             })

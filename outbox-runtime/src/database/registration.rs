@@ -6,7 +6,7 @@
 
 use super::sql::{execute, list, query};
 use crate::database::dialect::{Dialect, transaction_options, values_list};
-use crate::queue::{Queue, last_partition_id, partition_id};
+use crate::queue::{Queue, QueueId};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, TransactionTrait,
 };
@@ -55,9 +55,9 @@ pub(crate) async fn queue(
             (SELECT COUNT(*) FROM outbox_partition p WHERE p.id BETWEEN ? AND ?) \
          FROM outbox_queue q WHERE q.id = ?",
         [
-            queue.id().into(),
-            (partition_id(queue.id(), count - 1)).into(),
-            queue.id().into(),
+            queue.queue_id().into(),
+            (queue.queue_id().partition(count - 1)).into(),
+            queue.queue_id().into(),
         ],
     )
     .await?;
@@ -74,14 +74,14 @@ pub(crate) async fn queue(
         &tx,
         "INSERT INTO outbox_queue (id, name, partitions, created_at) VALUES (?, ?, ?, {now}) \
          {or_ignore(id)}",
-        [queue.id().into(), queue.name().into(), count.into()],
+        [queue.queue_id().into(), queue.name().into(), count.into()],
     )
     .await?;
     // The lock makes processes that start at once take turns.
     let rows = query(
         &tx,
         "SELECT name, partitions FROM outbox_queue WHERE id = ? {for_update}",
-        [queue.id().into()],
+        [queue.queue_id().into()],
     )
     .await?;
     let row = rows.first().ok_or(DbErr::RecordNotInserted)?;
@@ -94,8 +94,8 @@ pub(crate) async fn queue(
         count as usize,
     );
     let partitions = (0..count).flat_map(|number| {
-        let id = partition_id(queue.id(), number);
-        [id.into(), queue.id().into(), number.into()]
+        let id = queue.queue_id().partition(number);
+        [id.into(), queue.queue_id().into(), number.into()]
     });
     execute(&tx, &(insert + " {or_ignore(id)}"), partitions).await?;
     tx.commit().await?;
@@ -110,12 +110,12 @@ pub(crate) async fn conflicts<'q>(
     if queues.is_empty() {
         return Ok(Vec::new());
     }
-    let ids = list(queues.iter().map(Queue::id));
+    let ids = list(queues.iter().map(Queue::queue_id));
     let select = format!("SELECT name, partitions, id FROM outbox_queue WHERE id IN ({ids})");
     let mut found = Vec::new();
     for row in query(db, &select, []).await? {
-        let id: i64 = row.try_get_by_index(2)?;
-        for queue in queues.iter().filter(|queue| queue.id() == id) {
+        let id: QueueId = row.try_get_by_index(2)?;
+        for queue in queues.iter().filter(|queue| queue.queue_id() == id) {
             if let Err(conflict) = same_queue(&row, queue)? {
                 found.push((queue, conflict));
             }
@@ -153,7 +153,7 @@ pub(crate) async fn consumer(
         if known.event_types.is_superset(consumer.event_types) {
             // Only a process that handles everything counts as seen.
             if known.event_types == *consumer.event_types {
-                let present = Present::new(queue.id(), consumer.name, consumer.event_types);
+                let present = Present::new(queue.queue_id(), consumer.name, consumer.event_types);
                 seen(db, &present).await?;
             }
             return Ok(Ok(()));
@@ -164,7 +164,7 @@ pub(crate) async fn consumer(
     query(
         &tx,
         "SELECT id FROM outbox_queue WHERE id = ? {for_update}",
-        [queue.id().into()],
+        [queue.queue_id().into()],
     )
     .await?;
     let known = consumers(&tx, queue).await?;
@@ -183,7 +183,7 @@ pub(crate) async fn consumer(
                 "UPDATE outbox_consumer SET event_types = ? WHERE queue_id = ? AND name = ?"
             };
             let types = types_text(&types);
-            let values = [types.into(), queue.id().into(), consumer.name.into()];
+            let values = [types.into(), queue.queue_id().into(), consumer.name.into()];
             execute(&tx, update, values).await?;
         }
         None => {
@@ -192,7 +192,7 @@ pub(crate) async fn consumer(
                 "INSERT INTO outbox_consumer (queue_id, name, mode, event_types, created_at, seen_at) \
                  VALUES (?, ?, ?, ?, {now}, {now})",
                 [
-                    queue.id().into(),
+                    queue.queue_id().into(),
                     consumer.name.into(),
                     consumer.mode.into(),
                     types_text(&types).into(),
@@ -219,7 +219,7 @@ async fn consumers<C: ConnectionTrait>(
     let rows = query(
         conn,
         "SELECT name, mode, event_types FROM outbox_consumer WHERE queue_id = ?",
-        [queue.id().into()],
+        [queue.queue_id().into()],
     );
     rows.await?
         .iter()
@@ -260,7 +260,7 @@ pub(crate) fn registered_types(event_types: Option<&BTreeSet<String>>) -> BTreeS
 /// Reads a consumer.
 pub(crate) async fn stored_consumer<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     name: &str,
 ) -> Result<StoredConsumer, DbErr> {
     let rows = query(
@@ -283,13 +283,13 @@ pub(crate) async fn stored_consumer<C: ConnectionTrait>(
 
 /// A consumer that a process is there for, which handles these of its types.
 pub(crate) struct Present {
-    pub(crate) queue_id: i64,
+    pub(crate) queue_id: QueueId,
     pub(crate) name: String,
     types: String,
 }
 
 impl Present {
-    pub(crate) fn new(queue_id: i64, name: &str, event_types: &BTreeSet<String>) -> Self {
+    pub(crate) fn new(queue_id: QueueId, name: &str, event_types: &BTreeSet<String>) -> Self {
         Self {
             queue_id,
             name: name.to_owned(),
@@ -329,7 +329,7 @@ fn types_text(event_types: &BTreeSet<String>) -> String {
 /// Returns whether there was one.
 pub(crate) async fn remove_consumer(
     db: &DatabaseConnection,
-    queue_id: i64,
+    queue_id: QueueId,
     name: &str,
 ) -> Result<bool, DbErr> {
     let tx = begin(db).await?;
@@ -345,7 +345,7 @@ pub(crate) async fn remove_consumer(
             format!("DELETE FROM {table} WHERE partition_id BETWEEN ? AND ? AND consumer = ?");
         let range = [
             queue_id.into(),
-            (last_partition_id(queue_id)).into(),
+            queue_id.last_partition().into(),
             name.into(),
         ];
         execute(&tx, &delete, range).await?;
@@ -357,7 +357,7 @@ pub(crate) async fn remove_consumer(
 /// Pauses or resumes a queue for every process.
 pub(crate) async fn set_paused(
     db: &DatabaseConnection,
-    queue_id: i64,
+    queue_id: QueueId,
     paused: bool,
 ) -> Result<bool, DbErr> {
     let set = if paused {
@@ -386,8 +386,8 @@ async fn create_cursors(
     );
     let values = [
         consumer.name.into(),
-        queue.id().into(),
-        (last_partition_id(queue.id())).into(),
+        queue.queue_id().into(),
+        queue.queue_id().last_partition().into(),
     ];
     execute(tx, &insert, values).await?;
     Ok(())

@@ -9,7 +9,7 @@ use super::connection_cache::Kept;
 use super::registration::begin;
 use super::sql::{execute, list, query};
 use crate::database::dialect::{self, ByKeys, Dialect, MYSQL_BY_KEYS, SQLITE_BY_KEYS};
-use crate::queue::{PartitionSet, last_partition_id, number_of};
+use crate::queue::{PartitionId, PartitionSet, QueueId, Slot};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use std::collections::BTreeMap;
 
@@ -33,23 +33,23 @@ impl Sequenced {
         }
     }
 
-    pub(crate) fn add(&mut self, partition_id: i64, rows: usize) {
+    pub(crate) fn add(&mut self, partition_id: PartitionId, rows: usize) {
         self.taken += rows;
-        self.moved.insert(number_of(partition_id));
+        self.moved.insert(partition_id.number());
     }
 }
 
 /// Where PostgreSQL has a queue's partitions, as of the last pass that went well.
 #[derive(Default)]
 pub(crate) struct Places {
-    pub(crate) known: BTreeMap<i64, String>,
+    pub(crate) known: BTreeMap<PartitionId, String>,
 }
 
 /// Numbers up to `limit` committed rows of a queue, all its partitions at once. A
 /// thorough pass looks at all rows, also where none should be.
 pub(crate) async fn sequence(
     kept: &Kept,
-    queue_id: i64,
+    queue_id: QueueId,
     limit: u32,
     asynchronous: bool,
     thorough: bool,
@@ -71,7 +71,7 @@ pub(crate) async fn sequence(
 /// scan that locks would wait for inserts that are not committed yet.
 async fn sequence_in_steps(
     db: &DatabaseConnection,
-    queue_id: i64,
+    queue_id: QueueId,
     limit: u32,
     by_keys: &ByKeys,
 ) -> Result<Sequenced, DbErr> {
@@ -89,7 +89,7 @@ async fn sequence_in_steps(
     let Some(queue) = lock.first() else {
         return Ok(Sequenced::by_another());
     };
-    let count = i64::from(queue.try_get_by_index::<i16>(0)?);
+    let count = u32::from(queue.try_get_by_index::<i16>(0)?.unsigned_abs());
     let mut last = sequences(&tx, queue_id).await?;
     let rows = query(
         &tx,
@@ -105,9 +105,9 @@ async fn sequence_in_steps(
     let mut ids = Vec::with_capacity(rows.len());
     let mut outgoing = Vec::with_capacity(rows.len());
     for row in &rows {
-        let (id, slot): (i64, i16) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
-        // The same for a key's slot and for 16384 and a partition chosen by hand.
-        let partition_id = queue_id + (i64::from(slot) & (count - 1));
+        let id: i64 = row.try_get_by_index(0)?;
+        let slot = Slot::from_stored(row.try_get_by_index(1)?);
+        let partition_id = queue_id.partition(slot.partition_of(count));
         let seq = last.get_mut(&partition_id).ok_or_else(|| {
             DbErr::RecordNotFound(format!("outbox_partition has no row {partition_id}"))
         })?;
@@ -120,7 +120,7 @@ async fn sequence_in_steps(
     execute(&tx, by_keys.insert_outgoing, [outgoing.into()]).await?;
     let moved = last
         .iter()
-        .filter(|(id, _)| done.moved.contains(number_of(**id)));
+        .filter(|(id, _)| done.moved.contains(id.number()));
     let moved: Vec<String> = moved.map(|(id, seq)| format!("[{id},{seq}]")).collect();
     let moved = format!("[{}]", moved.join(","));
     execute(&tx, by_keys.advance_partitions, [moved.into()]).await?;
@@ -136,12 +136,12 @@ async fn sequence_in_steps(
 /// The last number given in each partition; only the queue's lock holder changes them.
 pub(crate) async fn sequences<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
-) -> Result<BTreeMap<i64, i64>, DbErr> {
+    queue_id: QueueId,
+) -> Result<BTreeMap<PartitionId, i64>, DbErr> {
     query(
         conn,
         "SELECT id, sequence FROM outbox_partition WHERE id BETWEEN ? AND ?",
-        [queue_id.into(), (last_partition_id(queue_id)).into()],
+        [queue_id.into(), queue_id.last_partition().into()],
     )
     .await?
     .iter()

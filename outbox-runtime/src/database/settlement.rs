@@ -5,7 +5,7 @@ use super::attempts::{self, AttemptNote};
 use super::cursor::micros;
 use super::registration::begin;
 use super::sql::{execute, insert, query};
-use crate::queue::number_of;
+use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct Burial {
 /// The end of a claim that did not go well, or of a whole one at shutdown.
 pub(crate) struct Settlement<'a> {
     pub(crate) queue: &'a str,
-    pub(crate) partition_id: i64,
+    pub(crate) partition_id: PartitionId,
     pub(crate) consumer: &'a str,
     pub(crate) owner: &'a str,
     pub(crate) epoch: i64,
@@ -198,7 +198,7 @@ async fn find_letter<C: ConnectionTrait>(
          ORDER BY id DESC LIMIT 1",
         [
             s.queue.into(),
-            number_of(s.partition_id).into(),
+            s.partition_id.number().into(),
             s.consumer.into(),
             burial.seq.into(),
             burial.id.into(),
@@ -224,7 +224,7 @@ async fn bury<C: ConnectionTrait>(
          FROM outbox_body b WHERE b.id = ?",
         [
             s.queue.into(),
-            number_of(s.partition_id).into(),
+            s.partition_id.number().into(),
             s.consumer.into(),
             burial.seq.into(),
             burial.attempts.into(),

@@ -78,8 +78,8 @@ where
 }
 
 /// Numbers with commas between, for an IN list of our own ids.
-pub(crate) fn list(numbers: impl IntoIterator<Item = i64>) -> String {
-    let numbers: Vec<String> = numbers.into_iter().map(|n| n.to_string()).collect();
+pub(crate) fn list(numbers: impl IntoIterator<Item = impl Into<i64>>) -> String {
+    let numbers: Vec<String> = numbers.into_iter().map(|n| n.into().to_string()).collect();
     numbers.join(",")
 }
 

@@ -2,11 +2,12 @@
 
 use super::attempts::Attempts;
 use super::sql::query;
+use crate::queue::{PartitionId, QueueId};
 use sea_orm::{DatabaseConnection, DbErr};
 
 /// A queue.
 pub(crate) struct QueueRow {
-    pub(crate) id: i64,
+    pub(crate) id: QueueId,
     pub(crate) name: String,
     pub(crate) paused: bool,
     pub(crate) incoming: i64,
@@ -14,7 +15,7 @@ pub(crate) struct QueueRow {
 
 /// A consumer's place in a partition.
 pub(crate) struct CursorRow {
-    pub(crate) partition_id: i64,
+    pub(crate) partition_id: PartitionId,
     pub(crate) consumer: String,
     pub(crate) mode: String,
     pub(crate) silent_us: i64,
@@ -26,7 +27,7 @@ pub(crate) struct CursorRow {
 
 /// A message that failed and is not settled.
 pub(crate) struct FailureRow {
-    pub(crate) partition_id: i64,
+    pub(crate) partition_id: PartitionId,
     pub(crate) consumer: String,
     pub(crate) id: i64,
     pub(crate) event_type: String,
@@ -39,7 +40,7 @@ pub(crate) struct FailureRow {
 
 /// Rows in incoming that no sequencer takes.
 pub(crate) struct UnownedRow {
-    pub(crate) queue_id: i64,
+    pub(crate) queue_id: QueueId,
     /// One of those with a partition that was chosen by hand.
     pub(crate) slot: Option<i16>,
     pub(crate) rows: i64,

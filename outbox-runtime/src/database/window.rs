@@ -4,7 +4,7 @@
 use super::attempts::Attempts;
 use super::cursor::{RawRow, micros, millis};
 use super::sql::{execute, query};
-use crate::queue::queue_of;
+use crate::queue::PartitionId;
 use sea_orm::{DatabaseConnection, DbErr, QueryResult};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) enum Acquired {
 /// Takes the lease if it is free or ours, and there is something to do.
 pub(crate) async fn acquire(
     db: &DatabaseConnection,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     owner: &str,
     lease: Duration,
@@ -45,7 +45,7 @@ pub(crate) async fn acquire(
          WHERE c.partition_id = ? AND c.consumer = ?",
         [
             owner.into(),
-            queue_of(partition_id).into(),
+            partition_id.queue().into(),
             partition_id.into(),
             consumer.into(),
         ],
@@ -111,7 +111,7 @@ pub(crate) struct Attempt {
 /// joined first and limited afterwards, MariaDB would sort the whole log.
 pub(crate) async fn read(
     db: &DatabaseConnection,
-    partition_id: i64,
+    partition_id: PartitionId,
     consumer: &str,
     after: i64,
     limit: u32,
@@ -137,7 +137,7 @@ pub(crate) async fn read(
             most_bytes.into(),
             partition_id.into(),
             after.into(),
-            queue_of(partition_id).into(),
+            partition_id.queue().into(),
             i64::from(limit).into(),
             most_bytes.into(),
             partition_id.into(),

@@ -11,6 +11,7 @@ use crate::database::cursor::Refuse;
 use crate::database::registration::registered_types;
 use crate::handler::states::States;
 use crate::operate::dead_letter::Hook;
+use crate::queue::QueueId;
 use crate::registry::Mode;
 use sea_orm::DatabaseConnection;
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ pub(crate) struct Consumer {
     /// Puts claims of many partitions together, where the engine can.
     pub(crate) claims: Option<Arc<Claims>>,
     pub(crate) queue: Arc<str>,
-    pub(crate) queue_id: i64,
+    pub(crate) queue_id: QueueId,
     pub(crate) name: String,
     pub(crate) owner: Arc<str>,
     pub(crate) mode: Mode,

@@ -41,7 +41,7 @@ pub(super) async fn open<C: ConnectionTrait>(
     let attempts = claimed.attempts.unwrap_or_default();
     let mut claim = Claim {
         partition,
-        partition_id: consumer.queue_id | i64::from(partition),
+        partition_id: consumer.queue_id.partition(partition),
         epoch: claimed.epoch,
         clock,
         recovering: claimed.recovering,

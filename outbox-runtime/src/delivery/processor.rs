@@ -11,7 +11,7 @@ use crate::database::attempts::Attempts;
 use crate::database::claims::QuickClaim;
 use crate::database::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
 use crate::handler::{HandlerResult, OutboxMessage};
-use crate::queue::number_of;
+use crate::queue::PartitionId;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,7 @@ pub(crate) enum Next {
 /// A claim to work on.
 pub(crate) struct Claim {
     pub(crate) partition: u32,
-    pub(crate) partition_id: i64,
+    pub(crate) partition_id: PartitionId,
     pub(crate) epoch: i64,
     pub(crate) clock: LeaseClock,
     /// Up to where messages go one at a time, after a claim that died.
@@ -174,7 +174,7 @@ pub(crate) async fn turn(
     state: &mut PartitionState,
     wakes: Option<&Wakes>,
 ) -> Result<Next, DbErr> {
-    let partition_id = consumer.queue_id | i64::from(partition);
+    let partition_id = consumer.queue_id.partition(partition);
     let mut chained = None;
     // Kept until what was done in solitude is acknowledged, with the next claim.
     let mut alone = None;
@@ -353,7 +353,7 @@ async fn leave_or_fail(
 /// Acknowledges what is unsaved and claims up to `limit` messages.
 async fn claim(
     consumer: &Consumer,
-    partition_id: i64,
+    partition_id: PartitionId,
     state: &mut PartitionState,
     limit: u32,
     refuse: Refuse,
@@ -401,7 +401,7 @@ async fn claim(
                 }
                 tracing::warn!(
                     queue = &*consumer.queue,
-                    partition = number_of(partition_id),
+                    partition = partition_id.number(),
                     consumer = consumer.name,
                     "lost the lease; what was done will be delivered again"
                 );

@@ -15,6 +15,7 @@
 use super::consumer::Consumer;
 use super::processor::Claim;
 use crate::database::attempts;
+use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DbErr};
 
 /// Whether a death must be charged before this claim's handler runs.
@@ -47,7 +48,7 @@ pub(super) async fn charge<C: ConnectionTrait>(
 }
 
 /// Takes a charge back after the lease was lost. If the database does not answer, the charge stays.
-pub(super) async fn take_back(consumer: &Consumer, partition_id: i64, seq: i64) {
+pub(super) async fn take_back(consumer: &Consumer, partition_id: PartitionId, seq: i64) {
     let _permit = consumer.statements.acquire().await;
     let taken = attempts::take_back(&consumer.db, partition_id, &consumer.name, seq);
     if let Err(error) = taken.await {

@@ -12,7 +12,7 @@ use crate::database::settlement::{self, Burial, Found, Settlement};
 use crate::handler::reason::bounded_reason;
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::operate::dead_letter::DeadLetterNotice;
-use crate::queue::number_of;
+
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ pub(super) async fn exhausted_reason(
     consumer: &Consumer,
     message: &OutboxMessage,
 ) -> Result<String, DbErr> {
-    let partition_id = consumer.queue_id | i64::from(message.partition());
+    let partition_id = consumer.queue_id.partition(message.partition());
     let (db, name) = (&consumer.db, &consumer.name);
     let known = attempts::last_error(db, partition_id, name, message.sequence()).await?;
     Ok(match known {
@@ -323,7 +323,7 @@ pub(super) async fn write(
                 };
                 tracing::warn!(
                     queue = &*consumer.queue,
-                    partition = number_of(outcome.partition_id),
+                    partition = outcome.partition_id.number(),
                     consumer = consumer.name,
                     "lost the lease; {written}"
                 );

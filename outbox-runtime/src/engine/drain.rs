@@ -10,6 +10,7 @@ use crate::database::{cleanup, cursor};
 use crate::delivery::concurrent::{self, Signals};
 use crate::delivery::processor::{Next, PartitionState, turn};
 use crate::handler::states::States;
+use crate::queue::PartitionId;
 use crate::service::dispatcher::Dispatcher;
 use crate::service::reconciler::present;
 use crate::service::supervisor::Shared;
@@ -37,7 +38,7 @@ struct Memory {
     /// Of each consumer's partitions.
     partitions: Vec<Vec<PartitionState>>,
     /// Up to where vacuum has deleted, of each partition.
-    vacuumed: Vec<(i64, i64)>,
+    vacuumed: Vec<(PartitionId, i64)>,
 }
 
 impl Memory {
@@ -119,7 +120,7 @@ impl Passes {
             let done =
                 cleanup::vacuum(&shared.kept, from, limit, retention, shared.asynchronous).await?;
             for partition in &done {
-                let is_it = |(id, _): &&mut (i64, i64)| *id == partition.partition_id;
+                let is_it = |(id, _): &&mut (PartitionId, i64)| *id == partition.partition_id;
                 if let Some((_, after)) = from.iter_mut().find(is_it) {
                     *after = partition.upto;
                 }
@@ -137,7 +138,7 @@ impl Passes {
         let limit = shared.profile.sequencer.batch_size;
         let mut any = false;
         for (runtime, places) in shared.queues.iter().zip(places) {
-            let id = runtime.queue.id();
+            let id = runtime.queue.queue_id();
             let mut races = Races::default();
             let asynchronous = shared.asynchronous;
             loop {

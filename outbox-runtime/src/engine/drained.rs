@@ -3,6 +3,7 @@
 use super::handle::{Outbox, OutboxHandle};
 use crate::database::progress::{first_unsequenced, places, unsequenced};
 use crate::database::sequencing::sequences;
+use crate::queue::PartitionId;
 use crate::service::supervisor::{QueueRuntime, Shared};
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
@@ -83,7 +84,7 @@ impl Outbox {
         // Noted once: what is numbered later is not waited for.
         let mut ends = Vec::new();
         for queue in &shared.queues {
-            let look = sequences(&shared.db, queue.queue.id());
+            let look = sequences(&shared.db, queue.queue.queue_id());
             ends.push(shared.look(look).await?);
         }
         for (queue, ends) in shared.queues.iter().zip(&ends) {
@@ -118,13 +119,13 @@ impl Shared {
         &self,
         queue: &QueueRuntime,
         consumer: &str,
-        ends: &BTreeMap<i64, i64>,
+        ends: &BTreeMap<PartitionId, i64>,
     ) -> Result<(), DrainError> {
         let mut pause = SHORTEST;
         loop {
-            let look = places(&self.db, queue.queue.id(), consumer);
+            let look = places(&self.db, queue.queue.queue_id(), consumer);
             let places = self.look(look).await?;
-            let behind = |(id, at): (&i64, &i64)| ends.get(id).is_some_and(|end| at < end);
+            let behind = |(id, at): (&PartitionId, &i64)| ends.get(id).is_some_and(|end| at < end);
             if !places.iter().any(behind) {
                 return Ok(());
             }

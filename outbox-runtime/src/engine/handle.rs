@@ -5,7 +5,7 @@ use crate::database::registration;
 use crate::engine::builder::OutboxBuilder;
 use crate::operate::dead_letter::DeadLetters;
 use crate::operate::stats::OutboxStats;
-use crate::queue::PartitionSet;
+use crate::queue::{PartitionSet, QueueId};
 use crate::service::supervisor::{QueueRuntime, Shared};
 use sea_orm::{
     AccessMode, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
@@ -104,7 +104,7 @@ impl Outbox {
     }
 
     async fn set_paused(&self, queue: &str, paused: bool) -> Result<bool, DbErr> {
-        let id = crate::queue::queue_id(queue);
+        let id = QueueId::of(queue);
         let known = registration::set_paused(&self.shared.db, id, paused).await?;
         if let Some(runtime) = self.runtime(queue) {
             runtime.paused.store(paused, Ordering::Release);
@@ -130,7 +130,7 @@ impl Outbox {
     /// # Errors
     /// If the database cannot be reached.
     pub async fn remove_consumer(&self, queue: &str, consumer: &str) -> Result<bool, DbErr> {
-        let id = crate::queue::queue_id(queue);
+        let id = QueueId::of(queue);
         registration::remove_consumer(&self.shared.db, id, consumer).await
     }
 

@@ -161,7 +161,7 @@ impl OutboxBuilder {
             let running = queues.iter().position(|q| q.queue == spec.queue);
             let index = running.unwrap_or_else(|| {
                 let signal = Arc::default();
-                signal::register(spec.queue.id(), &signal);
+                signal::register(spec.queue.queue_id(), &signal);
                 queues.push(QueueRuntime {
                     queue: spec.queue.clone(),
                     signal,
@@ -198,7 +198,7 @@ impl OutboxBuilder {
                 kept: kept.clone(),
                 claims: claims.clone(),
                 queue: spec.queue.name().into(),
-                queue_id: spec.queue.id(),
+                queue_id: spec.queue.queue_id(),
                 name: spec.name,
                 owner: owner.clone(),
                 mode: spec.mode,

@@ -103,9 +103,9 @@ pub(crate) async fn write_one<C: ConnectionTrait>(
     row: NewRow,
 ) -> Result<OutboxMessageId, EnqueueError> {
     let event_type = row.event_type.clone();
-    match incoming::insert_one(conn, queue.id(), row).await {
+    match incoming::insert_one(conn, queue.queue_id(), row).await {
         Ok(id) => {
-            signal::mark(queue.id());
+            signal::mark(queue.queue_id());
             Ok(id.into())
         }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),
@@ -121,9 +121,9 @@ pub(crate) async fn write_all<C: ConnectionTrait>(
         return Ok(Vec::new());
     };
     let event_type = first.event_type.clone();
-    match incoming::insert_all(conn, queue.id(), rows).await {
+    match incoming::insert_all(conn, queue.queue_id(), rows).await {
         Ok(ids) => {
-            signal::mark(queue.id());
+            signal::mark(queue.queue_id());
             Ok(ids.into_iter().map(OutboxMessageId::from).collect())
         }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),

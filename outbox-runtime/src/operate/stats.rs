@@ -2,7 +2,7 @@
 
 use crate::database::stats::{self, CursorRow, FailureRow};
 use crate::event::message::OutboxMessageId;
-use crate::queue::{Slot, number_of, queue_of};
+use crate::queue::{PartitionId, QueueId, Slot};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::fmt;
 use std::time::Duration;
@@ -142,7 +142,7 @@ pub(crate) async fn read(db: &DatabaseConnection) -> Result<OutboxStats, DbErr> 
         unregistered: unregistered
             .into_iter()
             .map(|row| UnregisteredMessages {
-                queue_id: row.queue_id,
+                queue_id: row.queue_id.get(),
                 partition: row
                     .slot
                     .and_then(|slot| Slot::from_stored(slot).chosen_partition()),
@@ -152,9 +152,13 @@ pub(crate) async fn read(db: &DatabaseConnection) -> Result<OutboxStats, DbErr> 
     })
 }
 
-fn consumers(queue_id: i64, cursors: &[CursorRow], failures: &[FailureRow]) -> Vec<ConsumerStats> {
+fn consumers(
+    queue_id: QueueId,
+    cursors: &[CursorRow],
+    failures: &[FailureRow],
+) -> Vec<ConsumerStats> {
     let mut consumers: Vec<ConsumerStats> = Vec::new();
-    let of_queue = |partition_id: i64| queue_of(partition_id) == queue_id;
+    let of_queue = |partition_id: PartitionId| partition_id.queue() == queue_id;
     for cursor in cursors.iter().filter(|c| of_queue(c.partition_id)) {
         // Rows of a consumer come together.
         if consumers
@@ -178,7 +182,7 @@ fn consumers(queue_id: i64, cursors: &[CursorRow], failures: &[FailureRow]) -> V
             let lag = count(cursor.sequence - cursor.processed);
             consumer.lag += lag;
             consumer.partitions.push(PartitionStats {
-                number: number_of(cursor.partition_id),
+                number: cursor.partition_id.number(),
                 sequence: cursor.sequence,
                 processed: cursor.processed,
                 lag,
@@ -192,7 +196,7 @@ fn consumers(queue_id: i64, cursors: &[CursorRow], failures: &[FailureRow]) -> V
 
 fn failing(row: &FailureRow) -> FailingMessage {
     FailingMessage {
-        partition: number_of(row.partition_id),
+        partition: row.partition_id.number(),
         id: row.id.into(),
         event_type: row.event_type.clone(),
         key: row.key.clone(),

@@ -2,6 +2,8 @@
 //! no round trip to find its queue. They are in users' databases: they may not change.
 
 use super::sha256::sha256_start;
+use sea_orm::{ColIdx, QueryResult, TryGetError, TryGetable, Value};
+use std::fmt;
 
 /// A partition's number is in the low twelve bits of its id: more than a queue can have today.
 const NUMBER_BITS: u32 = 12;
@@ -15,26 +17,90 @@ pub const fn queue_id(name: &str) -> i64 {
     ((hash >> (NUMBER_BITS + 1)) << NUMBER_BITS).cast_signed()
 }
 
-/// The id of a partition.
-pub(crate) const fn partition_id(queue_id: i64, number: u32) -> i64 {
-    queue_id | number as i64
+/// The id of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct QueueId(i64);
+
+/// The id of a partition: that of its queue, and its number in the low bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct PartitionId(i64);
+
+impl QueueId {
+    /// The id of the queue of that name.
+    pub(crate) const fn of(name: &str) -> Self {
+        Self(queue_id(name))
+    }
+
+    /// As the database has it.
+    pub(crate) const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// One of its partitions.
+    pub(crate) const fn partition(self, number: u32) -> PartitionId {
+        PartitionId(self.0 | number as i64)
+    }
+
+    /// The highest id that a partition of the queue can have.
+    pub(crate) const fn last_partition(self) -> PartitionId {
+        PartitionId(self.0 | NUMBER)
+    }
 }
 
-/// The highest id that a partition of the queue can have.
-pub(crate) const fn last_partition_id(queue_id: i64) -> i64 {
-    queue_id | NUMBER
+impl PartitionId {
+    /// As the database has it.
+    pub(crate) const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// Its queue.
+    pub(crate) const fn queue(self) -> QueueId {
+        QueueId(self.0 & !NUMBER)
+    }
+
+    /// Its number in its queue.
+    #[expect(clippy::cast_sign_loss, reason = "twelve bits")]
+    pub(crate) const fn number(self) -> u32 {
+        (self.0 & NUMBER) as u32
+    }
 }
 
-/// The queue of a partition.
-pub(crate) const fn queue_of(partition_id: i64) -> i64 {
-    partition_id & !NUMBER
+/// Lets statements bind ids and rows return them.
+macro_rules! stored_as_number {
+    ($($id:ident),*) => {$(
+        impl From<i64> for $id {
+            fn from(id: i64) -> Self {
+                Self(id)
+            }
+        }
+
+        impl From<$id> for i64 {
+            fn from(id: $id) -> Self {
+                id.0
+            }
+        }
+
+        impl From<$id> for Value {
+            fn from(id: $id) -> Self {
+                id.0.into()
+            }
+        }
+
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl TryGetable for $id {
+            fn try_get_by<I: ColIdx>(row: &QueryResult, column: I) -> Result<Self, TryGetError> {
+                i64::try_get_by(row, column).map(Self)
+            }
+        }
+    )*};
 }
 
-/// The number of a partition in its queue.
-#[expect(clippy::cast_sign_loss, reason = "twelve bits")]
-pub(crate) const fn number_of(partition_id: i64) -> u32 {
-    (partition_id & NUMBER) as u32
-}
+stored_as_number!(QueueId, PartitionId);
 
 #[cfg(test)]
 mod tests {
@@ -43,13 +109,13 @@ mod tests {
     #[test]
     fn ids_leave_room_for_the_partition_and_stay_positive() {
         for name in ["orders", "x", "0"] {
-            let queue = queue_id(name);
-            assert!(queue >= 0);
+            let queue = QueueId::of(name);
+            assert!(queue.get() >= 0);
             for number in [0, 1, 63, 4_095] {
-                let partition = partition_id(queue, number);
-                assert!((queue..=last_partition_id(queue)).contains(&partition));
-                assert_eq!(queue_of(partition), queue);
-                assert_eq!(number_of(partition), number);
+                let partition = queue.partition(number);
+                assert!((queue.partition(0)..=queue.last_partition()).contains(&partition));
+                assert_eq!(partition.queue(), queue);
+                assert_eq!(partition.number(), number);
             }
         }
     }

@@ -9,7 +9,7 @@ pub(crate) mod signal;
 mod slot;
 
 pub use id::queue_id;
-pub(crate) use id::{last_partition_id, number_of, partition_id, queue_of};
+pub(crate) use id::{PartitionId, QueueId};
 pub(crate) use partition_set::PartitionSet;
 pub use partitions::{InvalidPartitions, Partitions};
 pub use slot::Slot;
@@ -29,7 +29,7 @@ use std::borrow::Cow;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Queue {
     name: Cow<'static, str>,
-    id: i64,
+    id: QueueId,
     partitions: Partitions,
 }
 
@@ -48,7 +48,7 @@ impl Queue {
         );
         Self {
             name: Cow::Borrowed(name),
-            id: queue_id(name),
+            id: QueueId::of(name),
             partitions,
         }
     }
@@ -64,7 +64,7 @@ impl Queue {
         let name = name.into();
         check_name("a queue", &name)?;
         Ok(Self {
-            id: queue_id(&name),
+            id: QueueId::of(&name),
             name,
             partitions,
         })
@@ -85,13 +85,18 @@ impl Queue {
     /// The id of this queue in the database.
     #[must_use]
     pub const fn id(&self) -> i64 {
+        self.id.get()
+    }
+
+    /// The same, as what it is.
+    pub(crate) const fn queue_id(&self) -> QueueId {
         self.id
     }
 
     /// The id of a partition in the database, `None` beyond the last one.
     #[must_use]
     pub fn partition_id(&self, partition: u32) -> Option<i64> {
-        (partition < self.partitions.count()).then(|| partition_id(self.id, partition))
+        (partition < self.partitions.count()).then(|| self.id.partition(partition).get())
     }
 
     /// The partition of a key, given as the bytes its

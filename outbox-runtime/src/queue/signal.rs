@@ -4,6 +4,7 @@
 //! serves the queue is woken. A mark is made before the commit, so a sequencer that
 //! finds nothing keeps looking for a short while before it rests again.
 
+use crate::queue::QueueId;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
@@ -48,7 +49,7 @@ impl QueueSignal {
 /// Queues that were marked and not yet told to other processes.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    ids: Mutex<BTreeSet<i64>>,
+    ids: Mutex<BTreeSet<QueueId>>,
     notify: Notify,
 }
 
@@ -59,11 +60,11 @@ impl Outgoing {
     }
 
     /// The marked queues, which are now told.
-    pub(crate) fn take(&self) -> BTreeSet<i64> {
+    pub(crate) fn take(&self) -> BTreeSet<QueueId> {
         std::mem::take(&mut *self.ids.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn add(&self, marked: impl IntoIterator<Item = i64>) {
+    fn add(&self, marked: impl IntoIterator<Item = QueueId>) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         ids.extend(marked);
         drop(ids);
@@ -73,7 +74,7 @@ impl Outgoing {
 
 #[derive(Default)]
 struct Table {
-    queues: HashMap<i64, Vec<Weak<QueueSignal>>>,
+    queues: HashMap<QueueId, Vec<Weak<QueueSignal>>>,
     outgoing: Vec<Weak<Outgoing>>,
 }
 
@@ -94,7 +95,7 @@ static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
 static REGISTERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes a queue's signal known to `enqueue`.
-pub(crate) fn register(queue_id: i64, signal: &Arc<QueueSignal>) {
+pub(crate) fn register(queue_id: QueueId, signal: &Arc<QueueSignal>) {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     let signals = table.queues.entry(queue_id).or_default();
     signals.push(Arc::downgrade(signal));
@@ -109,7 +110,7 @@ pub(crate) fn register_outgoing(outgoing: &Arc<Outgoing>) {
 }
 
 /// Called by `enqueue`, before the commit.
-pub(crate) fn mark(queue_id: i64) {
+pub(crate) fn mark(queue_id: QueueId) {
     if REGISTERED.load(Ordering::Acquire) == 0 {
         return;
     }
@@ -130,12 +131,13 @@ mod tests {
     #[tokio::test]
     async fn a_mark_made_before_the_wait_counts_and_only_for_its_queue() {
         let (orders, payments) = (Arc::<QueueSignal>::default(), Arc::<QueueSignal>::default());
-        register(64, &orders);
-        register(128, &payments);
-        mark(64);
+        let (first, second) = (QueueId::of("orders"), QueueId::of("payments"));
+        register(first, &orders);
+        register(second, &payments);
+        mark(first);
         orders.marked().await;
         assert_eq!((orders.marks(), payments.marks()), (1, 0));
         drop(orders);
-        mark(64);
+        mark(first);
     }
 }

@@ -57,7 +57,12 @@ impl Slot {
     /// twice as many splits each partition in two.
     #[must_use]
     pub const fn partition(self, partitions: Partitions) -> u32 {
-        self.0 as u32 & (partitions.count() - 1)
+        self.partition_of(partitions.count())
+    }
+
+    /// The same for a count, a power of two, as the database has it.
+    pub(crate) const fn partition_of(self, count: u32) -> u32 {
+        self.0 as u32 & (count - 1)
     }
 
     /// The partition that was chosen by hand, if one was.

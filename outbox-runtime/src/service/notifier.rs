@@ -9,6 +9,7 @@
 
 use super::supervisor::Shared;
 use crate::database::sql::list;
+use crate::queue::QueueId;
 use crate::queue::signal::{Outgoing, register_outgoing};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ async fn run_notifier(shared: Arc<Shared>, outgoing: Arc<Outgoing>) {
             () = outgoing.marked() => {}
             () = shared.stop.stopping.cancelled() => return,
         }
-        let ids: Vec<i64> = outgoing.take().into_iter().collect();
+        let ids: Vec<QueueId> = outgoing.take().into_iter().collect();
         for part in ids.chunks(QUEUES_AT_ONCE) {
             let sent = notify(&shared.db, part);
             shared
@@ -57,7 +58,7 @@ async fn run_notifier(shared: Arc<Shared>, outgoing: Arc<Outgoing>) {
     }
 }
 
-async fn notify(db: &DatabaseConnection, ids: &[i64]) -> Result<(), DbErr> {
+async fn notify(db: &DatabaseConnection, ids: &[QueueId]) -> Result<(), DbErr> {
     let values = [CHANNEL.into(), list(ids.iter().copied()).into()];
     let backend = db.get_database_backend();
     let notify = Statement::from_sql_and_values(backend, "SELECT pg_notify($1, $2)", values);

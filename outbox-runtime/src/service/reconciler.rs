@@ -4,7 +4,8 @@ use super::supervisor::{QueueRuntime, Shared};
 use crate::database::reconcile::{Waiting, waiting};
 use crate::database::registration::Present;
 use crate::delivery::consumer::Consumer;
-use crate::queue::{number_of, queue_of};
+use crate::queue::QueueId;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ const THOROUGH_EVERY: Duration = Duration::from_secs(30);
 /// Finds what lost its wake-up, in one query per interval.
 pub(crate) async fn run_reconciler(shared: Arc<Shared>) {
     let tuning = &shared.profile.reconciler;
-    let ids: Vec<i64> = shared.queues.iter().map(|q| q.queue.id()).collect();
+    let ids: Vec<QueueId> = shared.queues.iter().map(|q| q.queue.queue_id()).collect();
     let (mut failures, mut seen_at, mut thorough_at) = (0, None::<Instant>, None::<Instant>);
     while !shared.stopping() {
         let due = |at: Option<Instant>, every| at.is_none_or(|at| at.elapsed() > every);
@@ -60,7 +61,7 @@ pub(crate) fn present(shared: &Shared) -> Vec<Present> {
 }
 
 fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
-    let id = runtime.queue.id();
+    let id = runtime.queue.queue_id();
     let paused = found.contains(&Waiting::Paused { queue_id: id });
     runtime.paused.store(paused, Ordering::Release);
     if found.contains(&Waiting::BelowMark { queue_id: id }) {
@@ -83,12 +84,12 @@ fn reconcile(runtime: &QueueRuntime, found: &[Waiting]) {
         else {
             continue;
         };
-        if queue_of(*partition_id) != id {
+        if partition_id.queue() != id {
             continue;
         }
         for dispatcher in &runtime.dispatchers {
             if dispatcher.consumer.name == *consumer {
-                dispatcher.wake(number_of(*partition_id));
+                dispatcher.wake(partition_id.number());
             }
         }
     }

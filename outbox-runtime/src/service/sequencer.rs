@@ -39,7 +39,7 @@ pub(crate) async fn run_sequencer(shared: Arc<Shared>, index: usize) {
         let thorough = runtime.signal.take_thorough();
         let pass = sequence(
             &shared.kept,
-            runtime.queue.id(),
+            runtime.queue.queue_id(),
             limit,
             shared.asynchronous,
             thorough,

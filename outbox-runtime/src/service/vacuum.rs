@@ -3,7 +3,8 @@
 use super::supervisor::Shared;
 use crate::config::Pace;
 use crate::database::{cleanup, cursor};
-use crate::queue::partition_id;
+use crate::queue::PartitionId;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,10 +20,10 @@ const LONG_VACUUM_PAUSE: Duration = Duration::from_millis(500);
 const VACUUM_STARTS_OVER: u32 = 5;
 
 /// Where vacuum starts, in every partition.
-pub(crate) fn oldest(shared: &Shared) -> BTreeMap<i64, i64> {
+pub(crate) fn oldest(shared: &Shared) -> BTreeMap<PartitionId, i64> {
     let every_partition = shared.queues.iter().flat_map(|runtime| {
         let partitions = 0..runtime.queue.partitions().count();
-        partitions.map(|partition| partition_id(runtime.queue.id(), partition))
+        partitions.map(|partition| runtime.queue.queue_id().partition(partition))
     });
     every_partition.map(|id| (id, 0)).collect()
 }
@@ -44,7 +45,8 @@ pub(crate) async fn run_vacuum(shared: Arc<Shared>) {
         {
             (from, started_over) = (oldest.clone(), Instant::now());
         }
-        let places: Vec<(i64, i64)> = from.iter().map(|(id, after)| (*id, *after)).collect();
+        let places: Vec<(PartitionId, i64)> =
+            from.iter().map(|(id, after)| (*id, *after)).collect();
         let retention = cursor::micros(shared.retention);
         let pass = cleanup::vacuum(
             &shared.kept,

@@ -4,13 +4,14 @@ use super::change::{Change, Holder, change};
 use crate::database::incoming::{NewRow, insert_one};
 use crate::database::sql::query;
 use crate::operate::dead_letter::DeadLetterId;
+use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DbErr};
 
 /// Whether the consumer is there to get it: a message for one that is not would
 /// be passed over by all.
 pub(crate) async fn can_be_requeued<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     consumer: &str,
 ) -> Result<bool, DbErr> {
     let select = "SELECT 1 FROM outbox_consumer WHERE queue_id = ? AND name = ?";
@@ -24,7 +25,7 @@ pub(crate) async fn can_be_requeued<C: ConnectionTrait>(
 pub(crate) async fn send_again<C: ConnectionTrait>(
     conn: &C,
     letter: DeadLetterId,
-    queue_id: i64,
+    queue_id: QueueId,
     row: NewRow,
 ) -> Result<i64, DbErr> {
     let message_id = insert_one(conn, queue_id, row).await?;

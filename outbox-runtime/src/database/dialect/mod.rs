@@ -12,6 +12,7 @@ mod sqlite;
 
 use crate::database::incoming::{ChunkLimit, NewRow};
 use crate::database::sql::execute;
+use crate::queue::QueueId;
 use sea_orm::{
     ConnectionTrait, DbBackend, DbErr, IsolationLevel, SqliteTransactionMode, TransactionOptions,
     Value,
@@ -107,7 +108,7 @@ pub(crate) fn chunk_limit<C: ConnectionTrait>(conn: &C) -> Result<ChunkLimit, Db
 /// Writes a body and its incoming row; returns the id.
 pub(crate) async fn insert_message<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     row: NewRow,
 ) -> Result<i64, DbErr> {
     let slot = row.slot.stored();
@@ -124,7 +125,7 @@ pub(crate) async fn insert_message<C: ConnectionTrait>(
 /// Writes bodies and incoming rows of one chunk; returns the ids in order.
 pub(crate) async fn insert_messages<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     if Dialect::of(conn)? == Dialect::Postgres {
@@ -139,7 +140,7 @@ pub(crate) async fn insert_messages<C: ConnectionTrait>(
 /// Writes the bodies of one chunk; returns the ids in order.
 pub(crate) async fn insert_bodies<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     match Dialect::of(conn)? {
@@ -152,7 +153,7 @@ pub(crate) async fn insert_bodies<C: ConnectionTrait>(
 /// Writes the incoming rows of bodies, in one statement however many there are.
 pub(crate) async fn insert_incoming<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     ids: &[i64],
     slots: &[i16],
 ) -> Result<(), DbErr> {
@@ -187,7 +188,7 @@ pub(crate) fn values_list(insert: &str, values: &str, count: usize) -> String {
 }
 
 /// The values of each row, in the order of the columns.
-fn body_values(queue_id: i64, rows: Vec<NewRow>) -> impl Iterator<Item = Value> {
+fn body_values(queue_id: QueueId, rows: Vec<NewRow>) -> impl Iterator<Item = Value> {
     rows.into_iter().flat_map(move |row| {
         [
             queue_id.into(),

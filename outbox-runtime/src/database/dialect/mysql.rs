@@ -2,6 +2,7 @@
 
 use super::{ByKeys, Words};
 use crate::database::incoming::{ChunkLimit, NewRow};
+use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
 
 pub(super) const WORDS: Words = Words {
@@ -65,7 +66,7 @@ const SELECT_ID_STEP: &str = "SELECT CAST(@@auto_increment_increment AS SIGNED)"
 /// could be answered by another connection of the pool.
 pub(super) async fn insert_body<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     row: NewRow,
 ) -> Result<i64, DbErr> {
     insert_first(conn, queue_id, vec![row]).await
@@ -74,7 +75,7 @@ pub(super) async fn insert_body<C: ConnectionTrait>(
 /// InnoDB gives the rows of one VALUES list ids at even distances, in order.
 pub(super) async fn insert_bodies<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let count = rows.len();
@@ -94,7 +95,7 @@ pub(super) async fn insert_bodies<C: ConnectionTrait>(
 /// Writes bodies; returns the id of the first.
 async fn insert_first<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<i64, DbErr> {
     let sql = super::values_list(INSERT_BODY, BODY_VALUES, rows.len());

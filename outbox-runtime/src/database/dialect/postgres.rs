@@ -2,6 +2,7 @@
 
 use super::Words;
 use crate::database::incoming::{ChunkLimit, NewRow};
+use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
 
 pub(super) const WORDS: Words = Words {
@@ -78,7 +79,7 @@ const INSERT_MESSAGES: &str = "\
 
 pub(super) async fn insert_message<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     row: NewRow,
 ) -> Result<i64, DbErr> {
     let values = [
@@ -99,7 +100,7 @@ pub(super) async fn insert_message<C: ConnectionTrait>(
 
 pub(super) async fn insert_messages<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let count = rows.len();

@@ -281,7 +281,7 @@ pub(crate) async fn claim_together(
             .collect()
     };
     let values = [
-        numbers(|request| request.partition_id).into(),
+        numbers(|request| request.partition_id.get()).into(),
         texts(|request| &request.consumer).into(),
         texts(|request| &request.ctid).into(),
         texts(|request| &request.version).into(),

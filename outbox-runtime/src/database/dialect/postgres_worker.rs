@@ -2,6 +2,7 @@
 
 use crate::database::cleanup::Vacuumed;
 use crate::database::sequencing::{Places, Sequenced};
+use crate::queue::{PartitionId, QueueId};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 
 /// `i` are the next rows, from the mark on (`low_id`): while some old transaction is open
@@ -95,20 +96,20 @@ const SEQUENCE: &str = "\
 
 pub(crate) async fn sequence<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     limit: u32,
     asynchronous: bool,
     thorough: bool,
     places: &mut Places,
 ) -> Result<Sequenced, DbErr> {
     let known = std::mem::take(&mut places.known);
-    let (known, at): (Vec<i64>, Vec<String>) = known.into_iter().unzip();
+    let (known, at): (Vec<PartitionId>, Vec<String>) = known.into_iter().unzip();
     let values = [
         queue_id.into(),
         i64::from(limit).into(),
         asynchronous.into(),
         thorough.into(),
-        known.clone().into(),
+        known.iter().map(|id| id.get()).collect::<Vec<i64>>().into(),
         at.clone().into(),
     ];
     let rows = query(conn, SEQUENCE, values).await?;
@@ -116,7 +117,7 @@ pub(crate) async fn sequence<C: ConnectionTrait>(
     let mut done = Sequenced::default();
     for row in &rows {
         done.locked = row.try_get_by_index(3)?;
-        if let Some(partition_id) = row.try_get_by_index::<Option<i64>>(0)? {
+        if let Some(partition_id) = row.try_get_by_index::<Option<PartitionId>>(0)? {
             let taken: i64 = row.try_get_by_index(1)?;
             done.add(partition_id, usize::try_from(taken).unwrap_or(0));
             places.known.insert(partition_id, row.try_get_by_index(4)?);
@@ -159,12 +160,13 @@ const VACUUM: &str = "\
 
 pub(crate) async fn vacuum<C: ConnectionTrait>(
     conn: &C,
-    from: &[(i64, i64)],
+    from: &[(PartitionId, i64)],
     limit: u32,
     retention_micros: i64,
     asynchronous: bool,
 ) -> Result<Vec<Vacuumed>, DbErr> {
-    let (ids, after): (Vec<i64>, Vec<i64>) = from.iter().copied().unzip();
+    let (ids, after): (Vec<i64>, Vec<i64>) =
+        from.iter().map(|(id, after)| (id.get(), after)).unzip();
     let values = [
         ids.into(),
         after.into(),

@@ -2,6 +2,7 @@
 
 use super::{ByKeys, Words};
 use crate::database::incoming::{ChunkLimit, NewRow};
+use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement, Value};
 
 pub(super) const WORDS: Words = Words {
@@ -52,7 +53,7 @@ const RETURNING_ID: &str = " RETURNING id";
 
 pub(super) async fn insert_body<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     row: NewRow,
 ) -> Result<i64, DbErr> {
     let ids = insert_bodies(conn, queue_id, vec![row]).await?;
@@ -61,7 +62,7 @@ pub(super) async fn insert_body<C: ConnectionTrait>(
 
 pub(super) async fn insert_bodies<C: ConnectionTrait>(
     conn: &C,
-    queue_id: i64,
+    queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
     let count = rows.len();

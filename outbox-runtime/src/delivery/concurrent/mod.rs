@@ -23,6 +23,7 @@ use crate::database::attempts::{AttemptNote, Attempts};
 use crate::database::settlement::Burial;
 use crate::database::window::{self, Acquired, Held};
 use crate::handler::{HandlerResult, OutboxMessage};
+use crate::queue::PartitionId;
 use sea_orm::DbErr;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -52,7 +53,7 @@ pub(crate) async fn turn(
     partition: u32,
     signals: Signals<'_>,
 ) -> Result<Next, DbErr> {
-    let partition_id = consumer.queue_id | i64::from(partition);
+    let partition_id = consumer.queue_id.partition(partition);
     let clock = LeaseClock::start(consumer.lease);
     let permit = consumer.statements.acquire().await;
     let acquired = window::acquire(
@@ -316,7 +317,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn partition_id(&self) -> i64 {
-        self.consumer.queue_id | i64::from(self.partition)
+    fn partition_id(&self) -> PartitionId {
+        self.consumer.queue_id.partition(self.partition)
     }
 }

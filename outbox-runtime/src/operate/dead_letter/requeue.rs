@@ -11,7 +11,7 @@ use crate::database::registration::begin;
 use crate::event::decode::Undecodable;
 use crate::event::message::OutboxMessageId;
 use crate::event::unique::{UNIQUE_ID, nonce};
-use crate::queue::queue_id;
+use crate::queue::QueueId;
 use crate::queue::signal;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::borrow::Cow;
@@ -181,7 +181,7 @@ struct PartDone {
     ids: Vec<i64>,
     requeued: Vec<Requeued>,
     refused: Vec<NotRequeued>,
-    queues: BTreeSet<i64>,
+    queues: BTreeSet<QueueId>,
 }
 
 async fn send_part(
@@ -196,7 +196,7 @@ async fn send_part(
     };
     // In the order of the ids, which within a key is that of its messages.
     for letter in dead_letter::by_ids(tx, &done.ids).await? {
-        let queue_id = queue_id(&letter.queue);
+        let queue_id = QueueId::of(&letter.queue);
         let known = dead_letter::can_be_requeued(tx, queue_id, &letter.consumer).await?;
         let content = if known {
             repair(&letter)
