@@ -6,7 +6,7 @@
 //! one after it lost its lease, do not undo each other's counts.
 
 use super::cursor::micros;
-use super::sql::{execute, list, query};
+use super::statement::{Run, and, statements, values};
 use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DbErr};
 use std::time::Duration;
@@ -49,74 +49,49 @@ pub(crate) enum AttemptChange {
     },
 }
 
-/// One more, unless there is no room for it.
-const ONE_MORE_DEATH: &str = "CASE WHEN outbox_attempt.deaths < 2147483647 \
-    THEN outbox_attempt.deaths + 1 ELSE outbox_attempt.deaths END";
+statements! { EVERY;
+    CHARGE = file "shared/charge.sql";
+    CHARGE_HELD = file "shared/charge_held.sql";
+    RECORD_FAILURE = file "shared/record_failure.sql";
+    TAKE_BACK = "UPDATE outbox_attempt SET deaths = deaths - 1 \
+        WHERE partition_id = $partition AND consumer = $consumer AND seq = $seq AND deaths > 0";
+    FORGET_IF_EMPTY = "DELETE FROM outbox_attempt \
+        WHERE partition_id = $partition AND consumer = $consumer AND seq = $seq \
+            AND failures = 0 AND deaths = 0 AND NOT done";
+    MARK_DONE = file "shared/mark_done.sql";
+    FORGET_THESE = "DELETE FROM outbox_attempt \
+        WHERE partition_id = $partition AND consumer = $consumer AND seq IN ({numbers})";
+    FORGET_PASSED = "DELETE FROM outbox_attempt \
+        WHERE partition_id = $partition AND consumer = $consumer AND seq <= $upto";
+    LAST_ERROR = "SELECT last_error FROM outbox_attempt \
+        WHERE partition_id = $partition AND consumer = $consumer AND seq = $seq";
+}
 
-/// Writes a change, for whoever holds the lease.
+/// Writes a change, for the process that holds the lease.
 pub(crate) async fn write<C: ConnectionTrait>(
     conn: &C,
     partition_id: PartitionId,
     consumer: &str,
     note: &AttemptNote,
 ) -> Result<(), DbErr> {
-    let seq = note.seq;
+    let message = values! { partition: partition_id, consumer: consumer, seq: note.seq };
     match &note.change {
-        AttemptChange::Charged => {
-            let upsert = format!(
-                "INSERT INTO outbox_attempt (partition_id, consumer, seq, deaths, not_before) \
-                 VALUES (?, ?, ?, 1, {{now}}) {{or_update(partition_id, consumer, seq)}} \
-                    deaths = {ONE_MORE_DEATH}"
-            );
-            let key = [partition_id.into(), consumer.into(), seq.into()];
-            execute(conn, &upsert, key).await?;
-        }
-        AttemptChange::TakenBack => take_back(conn, partition_id, consumer, seq).await?,
+        AttemptChange::Charged => CHARGE_HELD.execute(conn, message).await.map(drop),
+        AttemptChange::TakenBack => take_back(conn, partition_id, consumer, note.seq).await,
         AttemptChange::Failed {
             charged,
             delay,
             reason,
         } => {
-            let failure = (*charged, micros(*delay), reason.as_str());
-            record_failure(conn, partition_id, consumer, seq, failure).await?;
+            let failure = values! {
+                charged: i32::from(*charged),
+                delay_us: micros(*delay),
+                reason: reason.as_str(),
+            };
+            let values = and(message, failure);
+            RECORD_FAILURE.execute(conn, values).await.map(drop)
         }
     }
-    Ok(())
-}
-
-/// It is one statement: an UPDATE that finds no record would lock the gap on MySQL, and an INSERT
-/// cannot tell there whether it met a record, because sqlx counts a row that stayed as it was.
-async fn record_failure<C: ConnectionTrait>(
-    conn: &C,
-    partition_id: PartitionId,
-    consumer: &str,
-    seq: i64,
-    (charged, delay, reason): (bool, i64, &str),
-) -> Result<(), DbErr> {
-    execute(
-        conn,
-        "INSERT INTO outbox_attempt \
-            (partition_id, consumer, seq, failures, first_failed_at, not_before, last_error) \
-         VALUES (?, ?, ?, 1, {now}, {now+?}, ?) {or_update(partition_id, consumer, seq)} \
-            failures = CASE WHEN outbox_attempt.failures < 2147483647 \
-                THEN outbox_attempt.failures + 1 ELSE outbox_attempt.failures END, \
-            deaths = outbox_attempt.deaths - \
-                CASE WHEN outbox_attempt.deaths > 0 THEN ? ELSE 0 END, \
-            first_failed_at = COALESCE(outbox_attempt.first_failed_at, {now}), \
-            not_before = {now+?}, last_error = ?",
-        [
-            partition_id.into(),
-            consumer.into(),
-            seq.into(),
-            delay.into(),
-            reason.into(),
-            i32::from(charged).into(),
-            delay.into(),
-            reason.into(),
-        ],
-    )
-    .await?;
-    Ok(())
 }
 
 /// Counts a death before the handler runs, in a statement of its own that must be committed before
@@ -128,20 +103,14 @@ pub(crate) async fn charge<C: ConnectionTrait>(
     (owner, epoch): (&str, i64),
     seq: i64,
 ) -> Result<bool, DbErr> {
-    let upsert = format!(
-        "INSERT INTO outbox_attempt (partition_id, consumer, seq, deaths, not_before) \
-         SELECT c.partition_id, c.consumer, ?, 1, {{now}} FROM outbox_cursor c \
-         WHERE c.partition_id = ? AND c.consumer = ? AND c.lease_owner = ? AND c.lease_epoch = ? \
-         {{or_update(partition_id, consumer, seq)}} deaths = {ONE_MORE_DEATH}"
-    );
-    let values = [
-        seq.into(),
-        partition_id.into(),
-        consumer.into(),
-        owner.into(),
-        epoch.into(),
-    ];
-    Ok(execute(conn, &upsert, values).await? > 0)
+    let values = values! {
+        partition: partition_id,
+        consumer: consumer,
+        seq: seq,
+        owner: owner,
+        epoch: epoch,
+    };
+    Ok(CHARGE.execute(conn, values).await? > 0)
 }
 
 /// Takes a charge back: the process lives. It needs no lease, because it only says what this
@@ -152,13 +121,9 @@ pub(crate) async fn take_back<C: ConnectionTrait>(
     consumer: &str,
     seq: i64,
 ) -> Result<(), DbErr> {
-    let key = || [partition_id.into(), consumer.into(), seq.into()];
-    let update = "UPDATE outbox_attempt SET deaths = deaths - 1 \
-        WHERE partition_id = ? AND consumer = ? AND seq = ? AND deaths > 0";
-    let delete = "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ? \
-        AND failures = 0 AND deaths = 0 AND NOT done";
-    execute(conn, update, key()).await?;
-    execute(conn, delete, key()).await?;
+    let message = || values! { partition: partition_id, consumer: consumer, seq: seq };
+    TAKE_BACK.execute(conn, message()).await?;
+    FORGET_IF_EMPTY.execute(conn, message()).await?;
     Ok(())
 }
 
@@ -169,18 +134,16 @@ pub(super) async fn mark_done<C: ConnectionTrait>(
     consumer: &str,
     seqs: &[i64],
 ) -> Result<(), DbErr> {
-    // Of our own numbers, so that one statement does for a whole window.
-    let seqs = list(seqs.iter().copied());
-    let delete = format!(
-        "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq IN ({seqs})"
-    );
-    execute(conn, &delete, [partition_id.into(), consumer.into()]).await?;
-    let insert = format!(
-        "INSERT INTO outbox_attempt (partition_id, consumer, seq, done, not_before) \
-         SELECT o.partition_id, ?, o.seq, TRUE, {{now}} FROM outbox_outgoing o \
-         WHERE o.partition_id = ? AND o.seq IN ({seqs})"
-    );
-    execute(conn, &insert, [consumer.into(), partition_id.into()]).await?;
+    let whose = || values! { partition: partition_id, consumer: consumer };
+    let seqs = || seqs.iter().copied();
+    FORGET_THESE
+        .with_numbers(seqs())
+        .execute(conn, whose())
+        .await?;
+    MARK_DONE
+        .with_numbers(seqs())
+        .execute(conn, whose())
+        .await?;
     Ok(())
 }
 
@@ -191,13 +154,8 @@ pub(super) async fn forget<C: ConnectionTrait>(
     consumer: &str,
     upto: i64,
 ) -> Result<(), DbErr> {
-    execute(
-        conn,
-        "DELETE FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq <= ?",
-        [partition_id.into(), consumer.into(), upto.into()],
-    )
-    .await?;
-    Ok(())
+    let values = values! { partition: partition_id, consumer: consumer, upto: upto };
+    FORGET_PASSED.execute(conn, values).await.map(drop)
 }
 
 /// Why a message failed the last time, if a handler ever said.
@@ -207,12 +165,8 @@ pub(crate) async fn last_error<C: ConnectionTrait>(
     consumer: &str,
     seq: i64,
 ) -> Result<Option<String>, DbErr> {
-    let rows = query(
-        conn,
-        "SELECT last_error FROM outbox_attempt WHERE partition_id = ? AND consumer = ? AND seq = ?",
-        [partition_id.into(), consumer.into(), seq.into()],
-    )
-    .await?;
-    let error = rows.first().map(|row| row.try_get_by_index(0));
+    let values = values! { partition: partition_id, consumer: consumer, seq: seq };
+    let row = LAST_ERROR.first(conn, values).await?;
+    let error = row.map(|row| row.try_get_by("last_error"));
     Ok(error.transpose()?.flatten())
 }

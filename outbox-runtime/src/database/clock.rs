@@ -2,36 +2,31 @@
 //! moved, so everything that it is compared with moves the other way.
 
 use super::cursor::micros;
-use super::registration::begin;
-use super::sql::execute;
+use super::statement::{Run, statements, values};
+use super::transaction::begin;
 use sea_orm::{DatabaseConnection, DbErr};
 use std::time::Duration;
 
-/// Every table with times, and their columns.
-const TIMES: [(&str, &[&str]); 7] = [
-    ("outbox_schema", &["applied_at"]),
-    ("outbox_queue", &["created_at"]),
-    ("outbox_consumer", &["created_at", "seen_at"]),
-    ("outbox_body", &["enqueued_at"]),
-    ("outbox_cursor", &["lease_until"]),
-    ("outbox_attempt", &["first_failed_at", "not_before"]),
-    (
-        "outbox_dead_letter",
-        &["enqueued_at", "failed_at", "deadline", "completed_at"],
-    ),
-];
+statements! { EVERY;
+    AGE_SCHEMA = "UPDATE outbox_schema SET applied_at = {earlier applied_at | $by_us}";
+    AGE_QUEUE = "UPDATE outbox_queue SET created_at = {earlier created_at | $by_us}";
+    AGE_CONSUMER = "UPDATE outbox_consumer SET created_at = {earlier created_at | $by_us}, \
+            seen_at = {earlier seen_at | $by_us}";
+    AGE_BODY = "UPDATE outbox_body SET enqueued_at = {earlier enqueued_at | $by_us}";
+    AGE_CURSOR = "UPDATE outbox_cursor SET lease_until = {earlier lease_until | $by_us}";
+    AGE_ATTEMPT = "UPDATE outbox_attempt SET first_failed_at = {earlier first_failed_at | $by_us}, \
+            not_before = {earlier not_before | $by_us}";
+    AGE_DEAD_LETTER = "UPDATE outbox_dead_letter SET enqueued_at = {earlier enqueued_at | $by_us}, \
+            failed_at = {earlier failed_at | $by_us}, \
+            deadline = {earlier deadline | $by_us}, \
+            completed_at = {earlier completed_at | $by_us}";
+}
 
 /// Makes everything in the tables as old as if so much time had passed.
 pub(crate) async fn age(db: &DatabaseConnection, by: Duration) -> Result<(), DbErr> {
     let tx = begin(db).await?;
-    for (table, columns) in TIMES {
-        let set: Vec<String> = columns
-            .iter()
-            .map(|column| format!("{column} = {{earlier({column})}}"))
-            .collect();
-        let update = format!("UPDATE {table} SET {}", set.join(", "));
-        let values = columns.iter().map(|_| micros(by).into());
-        execute(&tx, &update, values).await?;
+    for age in STATEMENTS {
+        age.execute(&tx, values! { by_us: micros(by) }).await?;
     }
     tx.commit().await
 }
@@ -39,6 +34,7 @@ pub(crate) async fn age(db: &DatabaseConnection, by: Duration) -> Result<(), DbE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::Engine;
     use sea_orm::DbBackend;
 
     #[test]
@@ -56,10 +52,18 @@ mod tests {
                 times.push((table, column));
             }
         }
-        let mut known: Vec<_> = TIMES
+        let texts: Vec<&str> = STATEMENTS
             .iter()
-            .flat_map(|(table, columns)| columns.iter().map(|column| (*table, *column)))
+            .map(|age| &*age.rendered(Engine::Sqlite).text)
             .collect();
+        let of_text = |text: &'static str| {
+            let (table, sets) = text["UPDATE ".len()..]
+                .split_once(" SET ")
+                .expect("an update");
+            sets.split(", ")
+                .map(move |set| (table, set.split(' ').next().expect("a column")))
+        };
+        let mut known: Vec<_> = texts.into_iter().flat_map(of_text).collect();
         times.sort_unstable();
         known.sort_unstable();
         assert_eq!(known, times);

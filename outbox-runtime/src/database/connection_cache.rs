@@ -9,6 +9,8 @@
 //! connection that we do not use. Once the outbox stops none is kept, so that its user can
 //! close the pool.
 
+#[cfg(feature = "postgres")]
+use super::postgres::connections;
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult, QueryStream,
     Statement, StreamTrait,
@@ -19,14 +21,14 @@ use std::pin::Pin;
 pub(crate) struct Kept {
     pool: DatabaseConnection,
     #[cfg(feature = "postgres")]
-    postgres: postgres::Connections,
+    postgres: connections::Connections,
 }
 
 impl Kept {
     pub(crate) fn new(pool: DatabaseConnection) -> Self {
         Self {
             #[cfg(feature = "postgres")]
-            postgres: postgres::Connections::of(&pool),
+            postgres: connections::Connections::of(&pool),
             pool,
         }
     }
@@ -59,7 +61,7 @@ impl Kept {
         mut each: impl FnMut(QueryResult) -> Result<(), DbErr>,
     ) -> Result<(), DbErr> {
         #[cfg(feature = "postgres")]
-        if let Some(pool) = postgres::pool(&self.pool) {
+        if let Some(pool) = connections::pool(&self.pool) {
             return self.postgres.query_each(pool, statement, each).await;
         }
         let rows = self.pool.query_all_raw(statement).await?;
@@ -87,7 +89,7 @@ impl ConnectionTrait for Kept {
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         #[cfg(feature = "postgres")]
-        if let Some(pool) = postgres::pool(&self.pool) {
+        if let Some(pool) = connections::pool(&self.pool) {
             return self.postgres.query_all(pool, statement).await;
         }
         self.pool.query_all_raw(statement).await
@@ -107,133 +109,5 @@ impl StreamTrait for Kept {
         statement: Statement,
     ) -> Pin<Box<dyn Future<Output = Result<QueryStream, DbErr>> + 'a + Send>> {
         self.pool.stream_raw(statement)
-    }
-}
-
-#[cfg(feature = "postgres")]
-mod postgres {
-    use futures_util::TryStreamExt;
-    use sea_orm::Values;
-    use sea_orm::sqlx::pool::PoolConnection;
-    use sea_orm::sqlx::{self, PgPool, Postgres};
-    use sea_orm::{
-        DatabaseConnection, DatabaseConnectionType, DbErr, QueryResult, RuntimeErr, Statement,
-    };
-    use sea_query_sqlx::SqlxValues;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
-    use std::time::{Duration, Instant};
-    use tokio::runtime::Handle;
-
-    const IDLE: Duration = Duration::from_secs(1);
-    const LIFE: Duration = Duration::from_secs(60);
-
-    struct Connection {
-        connection: PoolConnection<Postgres>,
-        since: Instant,
-        used: Instant,
-    }
-
-    pub(super) struct Connections {
-        idle: Mutex<Idle>,
-        /// A connection goes back to its pool by a task: `close` may be called where there
-        /// is no runtime, and a drop must not panic.
-        runtime: Option<Handle>,
-    }
-
-    struct Idle {
-        connections: Vec<Connection>,
-        /// How many are kept; none once it is closed.
-        most: usize,
-    }
-
-    pub(super) fn pool(db: &DatabaseConnection) -> Option<&PgPool> {
-        match &db.inner {
-            DatabaseConnectionType::SqlxPostgresPoolConnection(_) => {
-                Some(db.get_postgres_connection_pool())
-            }
-            _ => None,
-        }
-    }
-
-    fn runtime(error: sqlx::Error) -> RuntimeErr {
-        RuntimeErr::SqlxError(error.into())
-    }
-
-    impl Connections {
-        pub(super) fn of(db: &DatabaseConnection) -> Self {
-            let size = pool(db).map_or(0, |pool| pool.options().get_max_connections());
-            Self {
-                idle: Mutex::new(Idle {
-                    connections: Vec::new(),
-                    most: size as usize / 4,
-                }),
-                runtime: Handle::try_current().ok(),
-            }
-        }
-
-        pub(super) async fn query_all(
-            &self,
-            pool: &PgPool,
-            statement: Statement,
-        ) -> Result<Vec<QueryResult>, DbErr> {
-            let mut rows = Vec::new();
-            let each = |row| {
-                rows.push(row);
-                Ok(())
-            };
-            self.query_each(pool, statement, each).await?;
-            Ok(rows)
-        }
-
-        pub(super) async fn query_each(
-            &self,
-            pool: &PgPool,
-            statement: Statement,
-            mut each: impl FnMut(QueryResult) -> Result<(), DbErr>,
-        ) -> Result<(), DbErr> {
-            let kept = self.idle().connections.pop();
-            let mut connection = match kept {
-                Some(connection) => connection,
-                None => Connection {
-                    connection: pool.acquire().await.map_err(|e| DbErr::Conn(runtime(e)))?,
-                    since: Instant::now(),
-                    used: Instant::now(),
-                },
-            };
-            let values = SqlxValues(statement.values.unwrap_or(Values(Vec::new())));
-            let mut rows = sqlx::query_with(sqlx::AssertSqlSafe(statement.sql), values)
-                .fetch(&mut *connection.connection);
-            while let Some(row) = rows
-                .try_next()
-                .await
-                .map_err(|e| DbErr::Query(runtime(e)))?
-            {
-                each(QueryResult::from(row))?;
-            }
-            drop(rows);
-            connection.used = Instant::now();
-            let mut idle = self.idle();
-            if idle.connections.len() < idle.most && connection.since.elapsed() < LIFE {
-                idle.connections.push(connection);
-            }
-            Ok(())
-        }
-
-        pub(super) fn release_idle(&self) {
-            self.idle()
-                .connections
-                .retain(|connection| connection.used.elapsed() < IDLE);
-        }
-
-        pub(super) fn close(&self) {
-            let _entered = self.runtime.as_ref().map(Handle::enter);
-            let mut idle = self.idle();
-            idle.most = 0;
-            idle.connections.clear();
-        }
-
-        fn idle(&self) -> MutexGuard<'_, Idle> {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-        }
     }
 }

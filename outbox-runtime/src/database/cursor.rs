@@ -8,11 +8,12 @@
 //! the record says that it is done. An empty poll writes nothing. If the cursor names us as owner
 //! but we hold no claim, the answer to our claim was lost: we may claim again at once.
 
-use super::attempts::{self, Attempts};
-use super::sql::{execute, query, query_up_to};
-use crate::database::dialect::{self, Dialect};
+use super::attempts::Attempts;
+use super::connection_cache::Kept;
+use super::contract;
+use super::statement::{Run, statements, values};
 use crate::queue::PartitionId;
-use sea_orm::{ConnectionTrait, DbErr, QueryResult, StreamTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult, StreamTrait};
 use std::time::Duration;
 
 /// What is acknowledged with a claim.
@@ -91,6 +92,54 @@ pub(crate) fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
+/// A claim in the usual case: the cursor is as it was left, and nothing failed.
+pub(crate) struct QuickClaim {
+    pub(crate) partition_id: PartitionId,
+    pub(crate) consumer: String,
+    pub(crate) ctid: String,
+    pub(crate) version: String,
+    /// Everything up to here is done.
+    pub(crate) processed: i64,
+    /// The claim that this acknowledges, if any.
+    pub(crate) epoch: Option<i64>,
+    /// Where it acknowledges: see [`Ack`].
+    pub(crate) anchor: (i64, i64),
+    pub(crate) limit: u32,
+    pub(crate) most_bytes: i64,
+    pub(crate) lease_micros: i64,
+}
+
+impl QuickClaim {
+    /// `None` if something is unusual.
+    pub(crate) fn of(request: &ClaimRequest<'_>) -> Option<Self> {
+        let place = request.place?;
+        let processed = match (&request.ack, place.lease) {
+            (Some(ack), Some(lease))
+                if ack.epoch == lease
+                    && ack.claimed == ack.processed
+                    && ack.anchor.0 == ack.processed
+                    && !ack.forget_attempts =>
+            {
+                ack.processed
+            }
+            (None, None) => place.processed,
+            _ => return None,
+        };
+        Some(Self {
+            partition_id: request.partition_id,
+            consumer: request.consumer.to_owned(),
+            ctid: place.ctid.clone(),
+            version: place.version.clone(),
+            processed,
+            epoch: place.lease,
+            anchor: request.ack.as_ref().map_or((0, 0), |ack| ack.anchor),
+            limit: request.limit,
+            most_bytes: request.most_bytes,
+            lease_micros: request.lease_micros(),
+        })
+    }
+}
+
 /// What a claim found.
 pub(crate) struct Claimed {
     /// Whether the cursor was free or ours.
@@ -152,24 +201,55 @@ pub(crate) struct RawBody {
     pub(crate) nonce: i64,
 }
 
-impl RawRow {
-    /// Reads id and body from column `at` on.
-    pub(crate) fn read(row: &QueryResult, seq: i64, at: usize) -> Result<Self, DbErr> {
-        let body = match row.try_get_by_index::<Option<String>>(at + 1)? {
+/// Where the columns of a message are in a result: looked up by name once, not for each message.
+pub(super) struct MessageColumns {
+    id: usize,
+    event_type: usize,
+    key: usize,
+    payload: usize,
+    headers: usize,
+    target: usize,
+    enqueued_us: usize,
+    nonce: usize,
+}
+
+impl MessageColumns {
+    /// Finds `id` and the columns of `{body ..}` in a row of the result.
+    pub(super) fn of(row: &QueryResult) -> Result<Self, DbErr> {
+        let names = row.column_names();
+        let find = |name: &str| {
+            let at = names.iter().position(|column| column == name);
+            at.ok_or_else(|| DbErr::Type(format!("a message is read without its `{name}`")))
+        };
+        Ok(Self {
+            id: find("id")?,
+            event_type: find("event_type")?,
+            key: find("key")?,
+            payload: find("payload")?,
+            headers: find("headers")?,
+            target: find("target")?,
+            enqueued_us: find("enqueued_us")?,
+            nonce: find("nonce")?,
+        })
+    }
+
+    /// Reads a message.
+    pub(super) fn read(&self, row: &QueryResult, seq: i64) -> Result<RawRow, DbErr> {
+        let body = match row.try_get_by_index::<Option<String>>(self.event_type)? {
             None => None,
             Some(event_type) => Some(RawBody {
                 event_type,
-                key: row.try_get_by_index(at + 2)?,
-                payload: row.try_get_by_index(at + 3)?,
-                headers: text(row, at + 4)?,
-                target: text(row, at + 5)?,
-                enqueued_us: row.try_get_by_index(at + 6)?,
-                nonce: row.try_get_by_index(at + 7)?,
+                key: row.try_get_by_index(self.key)?,
+                payload: row.try_get_by_index(self.payload)?,
+                headers: text(row, self.headers)?,
+                target: text(row, self.target)?,
+                enqueued_us: row.try_get_by_index(self.enqueued_us)?,
+                nonce: row.try_get_by_index(self.nonce)?,
             }),
         };
-        Ok(Self {
+        Ok(RawRow {
             seq,
-            id: row.try_get_by_index(at)?,
+            id: row.try_get_by_index(self.id)?,
             body,
             done: false,
         })
@@ -182,187 +262,37 @@ fn text(row: &QueryResult, at: usize) -> Result<Option<String>, DbErr> {
     Ok(text.filter(|text| !text.is_empty()))
 }
 
+statements! { EVERY;
+    PROCESSED = "SELECT processed_seq FROM outbox_cursor \
+        WHERE partition_id = $partition AND consumer = $consumer";
+    ADVANCE = "UPDATE outbox_cursor SET processed_seq = $processed \
+        WHERE partition_id = $partition AND consumer = $consumer \
+            AND lease_owner = $owner AND lease_epoch = $epoch";
+}
+
 /// Acknowledges, claims and reads.
 pub(crate) async fn claim<C: ConnectionTrait + StreamTrait>(
     conn: &C,
     request: &ClaimRequest<'_>,
 ) -> Result<Claimed, DbErr> {
     #[cfg(feature = "sabotage")]
-    crate::sabotage::seize(conn, request).await?;
-    match Dialect::of(conn)? {
-        Dialect::Postgres => dialect::claim_at_once(conn, request).await,
-        Dialect::MySql | Dialect::Sqlite => claim_in_steps(conn, request).await,
-    }
+    super::sabotage::seize(conn, request).await?;
+    contract::claim(conn, request).await
 }
 
-/// Reads first, then one UPDATE that acknowledges and claims, provided that the
-/// epoch is still the one that was read. The rows are in a subquery with its own
-/// limit: joined first and limited afterwards, MariaDB would sort the whole log. An
-/// acknowledgement that does not count is found out afterwards: asked in the subquery, MariaDB
-/// would read the log from its beginning.
-async fn claim_in_steps<C: ConnectionTrait + StreamTrait>(
-    conn: &C,
-    request: &ClaimRequest<'_>,
-) -> Result<Claimed, DbErr> {
-    let ack = request.ack.as_ref();
-    let (held_epoch, ack_seq) = ack.map_or((-1, 0), |ack| (ack.epoch, ack.processed));
-    let (anchor_seq, anchor_id) = ack.map_or((0, 0), |ack| ack.anchor);
-    let (rows, cut) = query_up_to(
-        conn,
-        "SELECT c.processed_seq, c.claimed_seq, c.lease_epoch, c.lease_owner, \
-            {us(c.lease_until)}, {now_us}, a.failures, a.deaths, a.done, {us(a.not_before)}, \
-            o.seq, o.id, b.event_type, b.{key}, b.payload, b.headers, b.target, \
-            {us(b.enqueued_at)}, b.nonce, CASE WHEN EXISTS (SELECT 1 FROM outbox_outgoing n \
-                WHERE n.partition_id = ? AND n.seq = ? AND n.id = ?) THEN 1 ELSE 0 END, \
-            LENGTH(b.payload) \
-         FROM outbox_cursor c LEFT JOIN ( \
-            SELECT g.seq, g.id FROM outbox_outgoing g \
-            WHERE g.partition_id = ? AND g.seq > ( \
-                SELECT CASE WHEN k.lease_owner = ? AND k.lease_epoch = ? \
-                    THEN ? ELSE k.processed_seq END \
-                FROM outbox_cursor k JOIN outbox_queue q ON q.id = ? AND NOT q.paused \
-                WHERE k.partition_id = ? AND k.consumer = ? AND (k.lease_until IS NULL \
-                    OR k.lease_until <= {now} OR k.lease_owner = ?) \
-            ) ORDER BY g.seq LIMIT ? \
-         ) o ON 1 = 1 \
-         LEFT JOIN outbox_body b ON b.id = o.id \
-         LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
-            AND a.consumer = c.consumer AND a.seq = o.seq \
-         WHERE c.partition_id = ? AND c.consumer = ? ORDER BY o.seq",
-        [
-            request.partition_id.into(),
-            anchor_seq.into(),
-            anchor_id.into(),
-            request.partition_id.into(),
-            request.owner.into(),
-            held_epoch.into(),
-            ack_seq.into(),
-            request.partition_id.queue().into(),
-            request.partition_id.into(),
-            request.consumer.into(),
-            request.owner.into(),
-            request.limit.into(),
-            request.partition_id.into(),
-            request.consumer.into(),
-        ],
-        (20, request.most_bytes),
-    )
-    .await?;
-    let Some(first) = rows.first() else {
-        return Ok(Claimed::busy());
-    };
-    let (read_processed, read_claimed): (i64, i64) =
-        (first.try_get_by_index(0)?, first.try_get_by_index(1)?);
-    let epoch: i64 = first.try_get_by_index(2)?;
-    let owner: Option<String> = first.try_get_by_index(3)?;
-    let until: Option<i64> = first.try_get_by_index(4)?;
-    let now: i64 = first.try_get_by_index(5)?;
-    let ours = owner.as_deref() == Some(request.owner);
-    let held = ours && epoch == held_epoch;
-    // What was read begins behind the acknowledgement, which does not count.
-    let renumbered = held && first.try_get_by_index::<i32>(19)? == 0;
-    if renumbered || (!ours && until.is_some_and(|until| until > now)) {
-        return Ok(Claimed::busy());
-    }
-    let (processed, claimed) = match &request.ack {
-        Some(ack) if held => (ack.processed, ack.claimed),
-        _ => (read_processed, read_claimed),
-    };
-    let is_done = |row: &QueryResult| {
-        let done = row.try_get_by_index::<Option<bool>>(8);
-        done.map(|done| done == Some(true))
-    };
-    let attempts = |row: &QueryResult| -> Result<Option<Attempts>, DbErr> {
-        match row.try_get_by_index::<Option<i32>>(6)? {
-            Some(failures) if !is_done(row)? => Ok(Some(Attempts {
-                failures,
-                deaths: row.try_get_by_index(7)?,
-            })),
-            _ => Ok(None),
-        }
-    };
-    let before = attempts(first)?;
-    let due: Option<i64> = first.try_get_by_index(9)?;
-    let due_in = before.and(due).map(|due| due - now);
-    let mut found = Claimed {
-        free: true,
-        acked: held,
-        recovering: (claimed > processed).then_some(claimed),
-        due_in,
-        epoch,
-        attempts: before,
-        outermost: true,
-        cut: false,
-        place: None,
-        rows: Vec::new(),
-    };
-    let one = before.is_some() || found.recovering.is_some();
-    let refused = found.recovering.is_some()
-        && match request.refuse {
-            Refuse::None => false,
-            Refuse::ChargedSuspect => before.is_some_and(|before| before.deaths > 0),
-            Refuse::Suspect => true,
-        };
-    let wanted = request.limit > 0 && !refused && due_in.is_none_or(|due_in| due_in <= 0);
-    if wanted {
-        for row in rows.iter().take(if one { 1 } else { rows.len() }) {
-            if !found.rows.is_empty() && attempts(row)?.is_some() {
-                break;
-            }
-            if let Some(seq) = row.try_get_by_index::<Option<i64>>(10)? {
-                let done = is_done(row)?;
-                let row = RawRow::read(row, seq, 11)?;
-                found.rows.push(RawRow { done, ..row });
-            }
-        }
-    }
-    found.cut = cut && found.rows.len() == rows.len();
-    let last = found.rows.last().map(|row| row.seq);
-    if last.is_none() && !held {
-        return Ok(found);
-    }
-    let set = match last {
-        Some(_) => {
-            "lease_epoch = lease_epoch + 1, lease_owner = ?, lease_until = {now+?}, \
-            lease_ms = ?"
-        }
-        None => "lease_owner = NULL, lease_until = NULL",
-    };
-    // Whoever had the lease may have moved on without raising the epoch: what was
-    // read must still be so, or the cursor would go back.
-    let update = format!(
-        "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, {set} \
-         WHERE partition_id = ? AND consumer = ? AND lease_epoch = ? AND processed_seq = ? \
-            AND (lease_until IS NULL OR lease_until <= {{now}} OR lease_owner = ?)"
-    );
-    let mut values = vec![
-        processed.into(),
-        claimed.max(processed).max(last.unwrap_or(0)).into(),
-    ];
-    if last.is_some() {
-        values.extend([
-            request.owner.into(),
-            request.lease_micros().into(),
-            request.lease_millis().into(),
-        ]);
-    }
-    values.extend([
-        request.partition_id.into(),
-        request.consumer.into(),
-        epoch.into(),
-        read_processed.into(),
-        request.owner.into(),
-    ]);
-    if execute(conn, &update, values).await? == 0 {
-        return Ok(Claimed::busy());
-    }
-    if last.is_some() {
-        found.epoch = epoch + 1;
-    }
-    if held && request.ack.as_ref().is_some_and(|ack| ack.forget_attempts) {
-        attempts::forget(conn, request.partition_id, request.consumer, processed).await?;
-    }
-    Ok(found)
+/// Whether the engine can claim for many cursors in one statement.
+pub(crate) fn can_claim_together(db: &DatabaseConnection) -> bool {
+    contract::can_claim_together(db).unwrap_or(false)
+}
+
+/// Claims for many cursors in one statement; `None` where it was not the usual case.
+pub(crate) async fn claim_together(
+    kept: &Kept,
+    requests: &[QuickClaim],
+    owner: &str,
+    asynchronous: bool,
+) -> Result<Vec<Option<Claimed>>, DbErr> {
+    contract::claim_together(kept, requests, owner, asynchronous).await
 }
 
 /// How far a consumer is, as the database knows it.
@@ -371,13 +301,9 @@ pub(crate) async fn processed<C: ConnectionTrait>(
     partition_id: PartitionId,
     consumer: &str,
 ) -> Result<i64, DbErr> {
-    let rows = query(
-        conn,
-        "SELECT processed_seq FROM outbox_cursor WHERE partition_id = ? AND consumer = ?",
-        [partition_id.into(), consumer.into()],
-    )
-    .await?;
-    rows.first().map_or(Ok(0), |row| row.try_get_by_index(0))
+    let values = values! { partition: partition_id, consumer: consumer };
+    let row = PROCESSED.first(conn, values).await?;
+    row.map_or(Ok(0), |row| row.try_get_by("processed_seq"))
 }
 
 /// Moves the cursor inside the transaction of a handler, keeping the lease.
@@ -390,18 +316,12 @@ pub(crate) async fn advance<C: ConnectionTrait>(
     epoch: i64,
     processed: i64,
 ) -> Result<bool, DbErr> {
-    let moved = execute(
-        conn,
-        "UPDATE outbox_cursor SET processed_seq = ? \
-         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ?",
-        [
-            processed.into(),
-            partition_id.into(),
-            consumer.into(),
-            owner.into(),
-            epoch.into(),
-        ],
-    )
-    .await?;
-    Ok(moved > 0)
+    let values = values! {
+        partition: partition_id,
+        consumer: consumer,
+        owner: owner,
+        epoch: epoch,
+        processed: processed,
+    };
+    Ok(ADVANCE.execute(conn, values).await? > 0)
 }

@@ -4,7 +4,7 @@
 //! and all incoming rows of a call in one statement. So on a bare connection
 //! a failure leaves bodies nobody refers to, never half of a list enqueued.
 
-use crate::database::dialect;
+use super::contract;
 use crate::queue::{QueueId, Slot};
 use sea_orm::{ConnectionTrait, DbErr};
 use std::borrow::Cow;
@@ -23,7 +23,8 @@ pub(crate) struct NewRow {
 }
 
 impl NewRow {
-    fn size(&self) -> usize {
+    /// How many bytes it has.
+    pub(super) fn size(&self) -> usize {
         let headers = self.headers.as_ref().map_or(0, String::len);
         self.event_type.len() + self.key.len() + self.payload.len() + headers
     }
@@ -41,7 +42,7 @@ pub(crate) async fn insert_one<C: ConnectionTrait>(
     queue_id: QueueId,
     row: NewRow,
 ) -> Result<i64, DbErr> {
-    dialect::insert_message(conn, queue_id, row).await
+    contract::insert_message(conn, queue_id, row).await
 }
 
 /// Writes all messages; returns their ids in the order of the messages.
@@ -50,23 +51,21 @@ pub(crate) async fn insert_all<C: ConnectionTrait>(
     queue_id: QueueId,
     rows: Vec<NewRow>,
 ) -> Result<Vec<i64>, DbErr> {
-    let limit = dialect::chunk_limit(conn)?;
-    let slots: Vec<i16> = rows.iter().map(|row| row.slot.stored()).collect();
-    let mut chunks = into_chunks(rows, &limit);
-    if chunks.len() == 1
-        && let Some(only) = chunks.pop()
-    {
-        return dialect::insert_messages(conn, queue_id, only).await;
+    contract::insert_messages(conn, queue_id, rows).await
+}
+
+/// The ids that a statement returned. They were drawn in the order of the list, so sorted they are
+/// in that order, in whatever order they came back.
+pub(super) fn in_the_order_of_the_list(mut ids: Vec<i64>, count: usize) -> Result<Vec<i64>, DbErr> {
+    if ids.len() != count {
+        return Err(DbErr::RecordNotInserted);
     }
-    let mut ids = Vec::with_capacity(slots.len());
-    for chunk in chunks {
-        ids.extend(dialect::insert_bodies(conn, queue_id, chunk).await?);
-    }
-    dialect::insert_incoming(conn, queue_id, &ids, &slots).await?;
+    ids.sort_unstable();
     Ok(ids)
 }
 
-fn into_chunks(rows: Vec<NewRow>, limit: &ChunkLimit) -> Vec<Vec<NewRow>> {
+/// In parts that one statement can carry.
+pub(super) fn into_chunks(rows: Vec<NewRow>, limit: &ChunkLimit) -> Vec<Vec<NewRow>> {
     let mut chunks: Vec<Vec<NewRow>> = Vec::new();
     let mut bytes = 0;
     for row in rows {

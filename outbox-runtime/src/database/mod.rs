@@ -1,26 +1,42 @@
-//! The tables, one module per concern: binds values, runs statements, maps rows.
+//! The tables: what the rest of the runtime asks of a database, and how each engine does it.
 //!
-//! Where an engine can do a thing in one statement of its own, that is in the
-//! dialect; where it needs steps, the steps are here, once for all engines.
+//! Here and only here engines have names. Each has a folder with the same files. What an engine must
+//! be able to do is in [`contract`]; what is the same on all of them is in the files beside it, and
+//! what MySQL and SQLite share is in [`stepwise`].
+//!
+//! Nothing here knows of handlers, retries or policies, and nothing spawns tasks.
 
 pub(crate) mod attempts;
-pub(crate) mod claims;
 pub(crate) mod cleanup;
 pub(crate) mod clock;
 pub(crate) mod connection_cache;
+mod contract;
 pub(crate) mod cursor;
 pub(crate) mod dead_letter;
-pub(crate) mod dialect;
+mod engine;
 pub(crate) mod enqueued;
+pub(crate) mod errors;
 pub(crate) mod incoming;
+mod mysql;
+pub(crate) mod notify;
 pub(crate) mod orphans;
+mod postgres;
 pub(crate) mod progress;
 pub(crate) mod race;
 pub(crate) mod reconcile;
 pub(crate) mod registration;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 pub(crate) mod sequencing;
 pub(crate) mod settlement;
-pub(crate) mod setup_advice;
-pub(crate) mod sql;
+pub(crate) mod setup;
+mod sqlite;
+mod statement;
+pub(crate) mod statements;
 pub(crate) mod stats;
+mod stepwise;
+pub(crate) mod transaction;
 pub(crate) mod window;
+mod words;
+
+use engine::Engine;

@@ -1,9 +1,22 @@
 //! How far messages have come: what waits for its number, and where a consumer is.
 
-use super::sql::query;
+use super::statement::{Run, Statement, statements, values};
 use crate::queue::{PartitionId, Queue, QueueId};
 use sea_orm::{ConnectionTrait, DbErr};
 use std::collections::BTreeMap;
+
+statements! { EVERY;
+    // Both columns in the order, so that every engine walks its primary key.
+    FIRST_UNSEQUENCED = "SELECT id FROM outbox_incoming \
+        WHERE queue_id = $queue AND id BETWEEN $from AND $to AND slot < 16384 + $partitions \
+        ORDER BY queue_id ASC, id ASC LIMIT 1";
+    LAST_UNSEQUENCED = "SELECT id FROM outbox_incoming \
+        WHERE queue_id = $queue AND id BETWEEN $from AND $to AND slot < 16384 + $partitions \
+        ORDER BY queue_id DESC, id DESC LIMIT 1";
+    PROCESSED = "SELECT partition_id, processed_seq FROM outbox_cursor \
+        WHERE partition_id BETWEEN $first AND $last AND consumer = $consumer";
+    SEQUENCES = "SELECT id, sequence FROM outbox_partition WHERE id BETWEEN $first AND $last";
+}
 
 /// The ids between which a queue has committed messages without a number, in partitions
 /// that exist; `None` if there are none.
@@ -11,7 +24,7 @@ pub(crate) async fn unsequenced<C: ConnectionTrait>(
     conn: &C,
     queue: &Queue,
 ) -> Result<Option<(i64, i64)>, DbErr> {
-    let last = end_of_incoming(conn, queue, (0, i64::MAX), "DESC").await?;
+    let last = end_of_incoming(conn, &LAST_UNSEQUENCED, queue, (0, i64::MAX)).await?;
     let Some(last) = last else {
         return Ok(None);
     };
@@ -25,25 +38,23 @@ pub(crate) async fn first_unsequenced<C: ConnectionTrait>(
     queue: &Queue,
     between: (i64, i64),
 ) -> Result<Option<i64>, DbErr> {
-    end_of_incoming(conn, queue, between, "ASC").await
+    end_of_incoming(conn, &FIRST_UNSEQUENCED, queue, between).await
 }
 
 async fn end_of_incoming<C: ConnectionTrait>(
     conn: &C,
+    end: &Statement,
     queue: &Queue,
     (from, to): (i64, i64),
-    order: &str,
 ) -> Result<Option<i64>, DbErr> {
-    // Both columns in the order, so that every engine walks its primary key.
-    let text = format!(
-        "SELECT id FROM outbox_incoming WHERE queue_id = ? AND id BETWEEN ? AND ? \
-            AND slot < ? \
-         ORDER BY queue_id {order}, id {order} LIMIT 1"
-    );
-    let beyond = 16_384 + i64::from(queue.partitions().count());
-    let values = [queue.id(), from, to, beyond];
-    let rows = query(conn, &text, values.map(Into::into)).await?;
-    rows.first().map(|row| row.try_get_by_index(0)).transpose()
+    let values = values! {
+        queue: queue.queue_id(),
+        from: from,
+        to: to,
+        partitions: i64::from(queue.partitions().count()),
+    };
+    let row = end.first(conn, values).await?;
+    row.map(|row| row.try_get_by("id")).transpose()
 }
 
 /// Where a consumer is in each partition of a queue. None of a consumer that was removed.
@@ -52,18 +63,31 @@ pub(crate) async fn places<C: ConnectionTrait>(
     queue_id: QueueId,
     consumer: &str,
 ) -> Result<BTreeMap<PartitionId, i64>, DbErr> {
-    query(
-        conn,
-        "SELECT partition_id, processed_seq FROM outbox_cursor \
-         WHERE partition_id BETWEEN ? AND ? AND consumer = ?",
-        [
-            queue_id.into(),
-            queue_id.last_partition().into(),
-            consumer.into(),
-        ],
-    )
-    .await?
-    .iter()
-    .map(|row| Ok((row.try_get_by_index(0)?, row.try_get_by_index(1)?)))
-    .collect()
+    let values = values! {
+        first: queue_id,
+        last: queue_id.last_partition(),
+        consumer: consumer,
+    };
+    let rows = PROCESSED.query(conn, values).await?;
+    rows.iter()
+        .map(|row| {
+            Ok((
+                row.try_get_by("partition_id")?,
+                row.try_get_by("processed_seq")?,
+            ))
+        })
+        .collect()
+}
+
+/// The last sequence number given in each partition. Only the process that holds the queue's lock
+/// changes them.
+pub(crate) async fn sequences<C: ConnectionTrait>(
+    conn: &C,
+    queue_id: QueueId,
+) -> Result<BTreeMap<PartitionId, i64>, DbErr> {
+    let values = values! { first: queue_id, last: queue_id.last_partition() };
+    let rows = SEQUENCES.query(conn, values).await?;
+    rows.iter()
+        .map(|row| Ok((row.try_get_by("id")?, row.try_get_by("sequence")?)))
+        .collect()
 }

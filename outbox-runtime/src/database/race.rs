@@ -1,7 +1,7 @@
 //! Work that may be run again after it lost a race.
 
 use crate::config::backoff;
-use crate::database::dialect::{ErrorClass, classify};
+use crate::database::errors::{ErrorClass, classify};
 use sea_orm::DbErr;
 use std::time::Duration;
 

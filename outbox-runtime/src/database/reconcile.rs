@@ -1,10 +1,9 @@
-//! One question for everything a lost wake-up could have left behind.
+//! One question for everything that a lost wake-up could have left behind.
 
-use super::registration::{Present, seen};
-use super::sql::{list, query};
-use crate::database::dialect::Dialect;
+use super::contract;
+use super::registration::Present;
 use crate::queue::{PartitionId, QueueId};
-use sea_orm::{DatabaseConnection, DbErr};
+use sea_orm::{DatabaseConnection, DbErr, QueryResult};
 
 /// Work that waits, and whether its queue is paused.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,12 +21,8 @@ pub(crate) enum Waiting {
     },
 }
 
-/// Finds everything that waits in the given queues, in one query: rows nobody
-/// sequenced (of partitions that exist), cursors behind their partition with no valid
-/// lease and something to do: a message that failed holds up no more than its key where
-/// many keys run at a time. Whoever has several keys at a time keeps the lease, and is
-/// told of what others numbered meanwhile. A thorough look also finds rows that are not
-/// expected to exist, and may walk over many that are deleted. Says on the way which
+/// Finds everything that waits in the given queues, in one query. A thorough look also finds rows
+/// that are not expected to exist, and may walk over many that are deleted. Says on the way which
 /// consumers a process is there for, if any are given.
 pub(crate) async fn waiting(
     db: &DatabaseConnection,
@@ -36,59 +31,24 @@ pub(crate) async fn waiting(
     thorough: bool,
     present: &[Present],
 ) -> Result<Vec<Waiting>, DbErr> {
-    let with_seen = Dialect::of(db)?.words().with_seen;
-    let (with_seen, mut values) = if present.is_empty() || with_seen.is_empty() {
-        for present in present {
-            seen(db, present).await?;
-        }
-        ("", Vec::new())
-    } else {
-        let ids: Vec<i64> = present.iter().map(|p| p.queue_id.get()).collect();
-        let names: Vec<String> = present.iter().map(|p| p.name.clone()).collect();
-        let types: Vec<String> = present.iter().map(|p| p.types().to_owned()).collect();
-        (with_seen, vec![ids.into(), names.into(), types.into()])
-    };
-    values.push(owner.into());
-    let queues = list(queue_ids.iter().copied());
-    let below = match thorough {
-        true => format!(
-            "SELECT 3, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND {{below_mark}} \
-             UNION ALL "
-        ),
-        false => String::new(),
-    };
-    let rows = query(
-        db,
-        &format!(
-            "{with_seen}{below}SELECT 0, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND q.paused \
-             UNION ALL \
-             SELECT 1, q.id, '' FROM outbox_queue q WHERE q.id IN ({queues}) AND {{unsequenced}} \
-             UNION ALL \
-             SELECT 2, c.partition_id, c.consumer FROM outbox_partition p \
-             JOIN outbox_cursor c ON c.partition_id = p.id AND c.processed_seq < p.sequence \
-             LEFT JOIN outbox_attempt a ON a.partition_id = c.partition_id \
-                AND a.consumer = c.consumer AND a.seq = c.processed_seq + 1 \
-             WHERE p.queue_id IN ({queues}) \
-                AND (c.lease_until IS NULL OR c.lease_until <= {{now}} \
-                    OR (c.lease_owner = ? AND c.claimed_seq < p.sequence)) \
-                AND (a.not_before IS NULL OR a.not_before <= {{now}} \
-                    OR p.sequence > c.processed_seq + 1)"
-        ),
-        values,
-    )
-    .await?;
-    rows.iter()
-        .map(|row| {
-            let queue = || row.try_get_by_index(1);
-            Ok(match row.try_get_by_index::<i32>(0)? {
-                0 => Waiting::Paused { queue_id: queue()? },
-                1 => Waiting::Unsequenced { queue_id: queue()? },
-                3 => Waiting::BelowMark { queue_id: queue()? },
-                _ => Waiting::Claimable {
-                    partition_id: row.try_get_by_index(1)?,
-                    consumer: row.try_get_by_index(2)?,
-                },
-            })
-        })
-        .collect()
+    let rows = contract::waiting(db, queue_ids, owner, thorough, present).await?;
+    rows.iter().map(of_row).collect()
 }
+
+fn of_row(row: &QueryResult) -> Result<Waiting, DbErr> {
+    let waits: String = row.try_get_by("waits")?;
+    let queue = || row.try_get_by("id");
+    Ok(match waits.as_str() {
+        "paused" => Waiting::Paused { queue_id: queue()? },
+        "unsequenced" => Waiting::Unsequenced { queue_id: queue()? },
+        "below" => Waiting::BelowMark { queue_id: queue()? },
+        _ => Waiting::Claimable {
+            partition_id: row.try_get_by("id")?,
+            consumer: row.try_get_by("consumer")?,
+        },
+    })
+}
+
+/// In front of the query where it is thorough.
+pub(super) const BELOW: &str = "SELECT 'below' AS waits, q.id, '' AS consumer \
+    FROM outbox_queue q WHERE q.id IN ({numbers}) AND {below_low_watermark} UNION ALL";

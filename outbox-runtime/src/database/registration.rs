@@ -4,14 +4,48 @@
 //! is only read, at every start but the first; what is missing is inserted, then read back
 //! under the queue's row lock.
 
-use super::sql::{execute, list, query};
-use crate::database::dialect::{Dialect, transaction_options, values_list};
+use super::statement::{Run, statements, values};
+use super::transaction::begin;
 use crate::queue::{Queue, QueueId};
-use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, TransactionTrait,
-};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+statements! { EVERY;
+    KNOWN_QUEUE = "SELECT q.name, q.partitions, (SELECT COUNT(*) FROM outbox_partition p \
+            WHERE p.id BETWEEN $first AND $last) AS known_partitions \
+        FROM outbox_queue q WHERE q.id = $queue";
+    KNOWN_QUEUES = "SELECT id, name, partitions FROM outbox_queue WHERE id IN ({numbers})";
+    INSERT_QUEUE = "INSERT INTO outbox_queue (id, name, partitions, created_at) \
+        VALUES ($queue, $name, $partitions, {now}) {or_ignore id}";
+    LOCK_QUEUE = "SELECT name, partitions FROM outbox_queue WHERE id = $queue {for_update}";
+    INSERT_PARTITIONS = "INSERT INTO outbox_partition (id, queue_id, number) VALUES {rows} \
+        {or_ignore id}";
+    CONSUMERS = "SELECT name, mode, event_types FROM outbox_consumer WHERE queue_id = $queue";
+    STORED_CONSUMER = "SELECT event_types, {now_us} - {us seen_at} AS silent_us \
+        FROM outbox_consumer WHERE queue_id = $queue AND name = $name";
+    INSERT_CONSUMER = "INSERT INTO outbox_consumer \
+            (queue_id, name, mode, event_types, created_at, seen_at) \
+        VALUES ($queue, $name, $mode, $event_types, {now}, {now})";
+    ADD_TYPES = "UPDATE outbox_consumer SET event_types = $event_types \
+        WHERE queue_id = $queue AND name = $name";
+    ADD_TYPES_AND_SEEN = "UPDATE outbox_consumer SET event_types = $event_types, seen_at = {now} \
+        WHERE queue_id = $queue AND name = $name";
+    SEEN = "UPDATE outbox_consumer SET seen_at = {now} \
+        WHERE queue_id = $queue AND name = $name AND event_types = $event_types";
+    START_AT_THE_NEWEST = file "shared/create_cursors.sql", { start: "p.sequence" };
+    START_AT_THE_OLDEST = file "shared/create_cursors.sql", {
+        start: "COALESCE((SELECT MIN(o.seq) - 1 FROM outbox_outgoing o \
+            WHERE o.partition_id = p.id), p.sequence)"
+    };
+    DELETE_CONSUMER = "DELETE FROM outbox_consumer WHERE queue_id = $queue AND name = $name";
+    DELETE_CURSORS = "DELETE FROM outbox_cursor \
+        WHERE partition_id BETWEEN $first AND $last AND consumer = $name";
+    DELETE_ATTEMPTS = "DELETE FROM outbox_attempt \
+        WHERE partition_id BETWEEN $first AND $last AND consumer = $name";
+    PAUSE = "UPDATE outbox_queue SET paused = TRUE WHERE id = $queue";
+    RESUME = "UPDATE outbox_queue SET paused = FALSE WHERE id = $queue";
+}
 
 /// What is in the way of registering a queue.
 #[derive(Debug)]
@@ -37,67 +71,41 @@ pub(crate) struct NewConsumer<'a> {
     pub(crate) from_earliest: bool,
 }
 
-/// Begins a transaction of our own.
-pub(crate) async fn begin(db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
-    db.begin_with_options(transaction_options(Dialect::of(db)?))
-        .await
-}
-
 /// Registers a queue with its partitions. If they are there, that takes one read.
 pub(crate) async fn queue(
     db: &DatabaseConnection,
     queue: &Queue,
 ) -> Result<Result<(), QueueConflict>, DbErr> {
+    let id = queue.queue_id();
     let count = queue.partitions().count();
-    let known = query(
-        db,
-        "SELECT q.name, q.partitions, \
-            (SELECT COUNT(*) FROM outbox_partition p WHERE p.id BETWEEN ? AND ?) \
-         FROM outbox_queue q WHERE q.id = ?",
-        [
-            queue.queue_id().into(),
-            (queue.queue_id().partition(count - 1)).into(),
-            queue.queue_id().into(),
-        ],
-    )
-    .await?;
-    if let Some(row) = known.first() {
-        if let Err(conflict) = same_queue(row, queue)? {
+    let partitions = values! {
+        queue: id,
+        first: id,
+        last: id.partition(count - 1),
+    };
+    if let Some(row) = KNOWN_QUEUE.first(db, partitions).await? {
+        if let Err(conflict) = same_queue(&row, queue)? {
             return Ok(Err(conflict));
         }
-        if row.try_get_by_index::<i64>(2)? == i64::from(count) {
+        if row.try_get_by::<i64, _>("known_partitions")? == i64::from(count) {
             return Ok(Ok(()));
         }
     }
     let tx = begin(db).await?;
-    execute(
-        &tx,
-        "INSERT INTO outbox_queue (id, name, partitions, created_at) VALUES (?, ?, ?, {now}) \
-         {or_ignore(id)}",
-        [queue.queue_id().into(), queue.name().into(), count.into()],
-    )
-    .await?;
+    let new = values! { queue: id, name: queue.name(), partitions: count };
+    INSERT_QUEUE.execute(&tx, new).await?;
     // The lock makes processes that start at once take turns.
-    let rows = query(
-        &tx,
-        "SELECT name, partitions FROM outbox_queue WHERE id = ? {for_update}",
-        [queue.queue_id().into()],
-    )
-    .await?;
-    let row = rows.first().ok_or(DbErr::RecordNotInserted)?;
-    if let Err(conflict) = same_queue(row, queue)? {
+    let row = LOCK_QUEUE.first(&tx, values! { queue: id }).await?;
+    let row = row.ok_or(DbErr::RecordNotInserted)?;
+    if let Err(conflict) = same_queue(&row, queue)? {
         return Ok(Err(conflict));
     }
-    let insert = values_list(
-        "INSERT INTO outbox_partition (id, queue_id, number) VALUES ",
-        "(?, ?, ?)",
-        count as usize,
-    );
-    let partitions = (0..count).flat_map(|number| {
-        let id = queue.queue_id().partition(number);
-        [id.into(), queue.queue_id().into(), number.into()]
-    });
-    execute(&tx, &(insert + " {or_ignore(id)}"), partitions).await?;
+    let rows = (0..count).map(|number| format!("({},{id},{number})", id.partition(number)));
+    let rows = rows.collect::<Vec<String>>().join(",");
+    INSERT_PARTITIONS
+        .with("{rows}", rows)
+        .execute(&tx, values! {})
+        .await?;
     tx.commit().await?;
     Ok(Ok(()))
 }
@@ -110,11 +118,10 @@ pub(crate) async fn conflicts<'q>(
     if queues.is_empty() {
         return Ok(Vec::new());
     }
-    let ids = list(queues.iter().map(Queue::queue_id));
-    let select = format!("SELECT name, partitions, id FROM outbox_queue WHERE id IN ({ids})");
+    let known = KNOWN_QUEUES.with_numbers(queues.iter().map(Queue::queue_id));
     let mut found = Vec::new();
-    for row in query(db, &select, []).await? {
-        let id: QueueId = row.try_get_by_index(2)?;
+    for row in known.query(db, values! {}).await? {
+        let id: QueueId = row.try_get_by("id")?;
         for queue in queues.iter().filter(|queue| queue.queue_id() == id) {
             if let Err(conflict) = same_queue(&row, queue)? {
                 found.push((queue, conflict));
@@ -124,9 +131,10 @@ pub(crate) async fn conflicts<'q>(
     Ok(found)
 }
 
-/// Whether a row, which begins with name and partitions, is of the queue that we mean.
+/// Whether a row is of the queue that we mean.
 fn same_queue(row: &QueryResult, queue: &Queue) -> Result<Result<(), QueueConflict>, DbErr> {
-    let (other, found): (String, i16) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+    let other: String = row.try_get_by("name")?;
+    let found: i16 = row.try_get_by("partitions")?;
     if other != queue.name() {
         return Ok(Err(QueueConflict::Collision { other }));
     }
@@ -161,12 +169,9 @@ pub(crate) async fn consumer(
     }
     let tx = begin(db).await?;
     // Under the queue's lock no sequencer moves.
-    query(
-        &tx,
-        "SELECT id FROM outbox_queue WHERE id = ? {for_update}",
-        [queue.queue_id().into()],
-    )
-    .await?;
+    LOCK_QUEUE
+        .first(&tx, values! { queue: queue.queue_id() })
+        .await?;
     let known = consumers(&tx, queue).await?;
     let mut types = consumer.event_types.clone();
     match known.get(consumer.name) {
@@ -177,28 +182,25 @@ pub(crate) async fn consumer(
         Some(mine) => {
             types.extend(mine.event_types.iter().cloned());
             let update = if types == *consumer.event_types {
-                "UPDATE outbox_consumer SET event_types = ?, seen_at = {now} \
-                 WHERE queue_id = ? AND name = ?"
+                &ADD_TYPES_AND_SEEN
             } else {
-                "UPDATE outbox_consumer SET event_types = ? WHERE queue_id = ? AND name = ?"
+                &ADD_TYPES
             };
-            let types = types_text(&types);
-            let values = [types.into(), queue.queue_id().into(), consumer.name.into()];
-            execute(&tx, update, values).await?;
+            let values = values! {
+                event_types: types_text(&types),
+                queue: queue.queue_id(),
+                name: consumer.name,
+            };
+            update.execute(&tx, values).await?;
         }
         None => {
-            execute(
-                &tx,
-                "INSERT INTO outbox_consumer (queue_id, name, mode, event_types, created_at, seen_at) \
-                 VALUES (?, ?, ?, ?, {now}, {now})",
-                [
-                    queue.queue_id().into(),
-                    consumer.name.into(),
-                    consumer.mode.into(),
-                    types_text(&types).into(),
-                ],
-            )
-            .await?;
+            let values = values! {
+                queue: queue.queue_id(),
+                name: consumer.name,
+                mode: consumer.mode,
+                event_types: types_text(&types),
+            };
+            INSERT_CONSUMER.execute(&tx, values).await?;
             create_cursors(&tx, queue, consumer, known.is_empty()).await?;
         }
     }
@@ -216,20 +218,16 @@ async fn consumers<C: ConnectionTrait>(
     conn: &C,
     queue: &Queue,
 ) -> Result<BTreeMap<String, KnownConsumer>, DbErr> {
-    let rows = query(
-        conn,
-        "SELECT name, mode, event_types FROM outbox_consumer WHERE queue_id = ?",
-        [queue.queue_id().into()],
-    );
+    let rows = CONSUMERS.query(conn, values! { queue: queue.queue_id() });
     rows.await?
         .iter()
         .map(|row| {
-            let types: String = row.try_get_by_index(2)?;
+            let types: String = row.try_get_by("event_types")?;
             let known = KnownConsumer {
-                mode: row.try_get_by_index(1)?,
+                mode: row.try_get_by("mode")?,
                 event_types: serde_json::from_str(&types).unwrap_or_default(),
             };
-            Ok((row.try_get_by_index(0)?, known))
+            Ok((row.try_get_by("name")?, known))
         })
         .collect()
 }
@@ -263,18 +261,13 @@ pub(crate) async fn stored_consumer<C: ConnectionTrait>(
     queue_id: QueueId,
     name: &str,
 ) -> Result<StoredConsumer, DbErr> {
-    let rows = query(
-        conn,
-        "SELECT event_types, {now_us} - {us(seen_at)} FROM outbox_consumer \
-         WHERE queue_id = ? AND name = ?",
-        [queue_id.into(), name.into()],
-    )
-    .await?;
-    let row = rows.first().ok_or_else(|| {
+    let values = values! { queue: queue_id, name: name };
+    let row = STORED_CONSUMER.first(conn, values).await?;
+    let row = row.ok_or_else(|| {
         DbErr::RecordNotFound(format!("consumer `{name}` is not registered any more"))
     })?;
-    let types: String = row.try_get_by_index(0)?;
-    let silent: i64 = row.try_get_by_index(1)?;
+    let types: String = row.try_get_by("event_types")?;
+    let silent: i64 = row.try_get_by("silent_us")?;
     Ok(StoredConsumer {
         event_types: serde_json::from_str(&types).unwrap_or_default(),
         silent_for: Duration::from_micros(silent.max(0).unsigned_abs()),
@@ -306,18 +299,12 @@ impl Present {
 /// Says that a process is there that handles every type of a consumer. A process
 /// that knows fewer types than were registered meanwhile changes nothing.
 pub(crate) async fn seen(db: &DatabaseConnection, present: &Present) -> Result<(), DbErr> {
-    execute(
-        db,
-        "UPDATE outbox_consumer SET seen_at = {now} \
-         WHERE queue_id = ? AND name = ? AND event_types = ?",
-        [
-            present.queue_id.into(),
-            (&*present.name).into(),
-            present.types().into(),
-        ],
-    )
-    .await?;
-    Ok(())
+    let values = values! {
+        queue: present.queue_id,
+        name: &*present.name,
+        event_types: present.types(),
+    };
+    SEEN.execute(db, values).await.map(drop)
 }
 
 /// As the database keeps them: sorted, so that equal sets are equal texts.
@@ -333,22 +320,15 @@ pub(crate) async fn remove_consumer(
     name: &str,
 ) -> Result<bool, DbErr> {
     let tx = begin(db).await?;
-    let values = || [queue_id.into(), name.into()];
-    let found = execute(
-        &tx,
-        "DELETE FROM outbox_consumer WHERE queue_id = ? AND name = ?",
-        values(),
-    )
-    .await?;
-    for table in ["outbox_cursor", "outbox_attempt"] {
-        let delete =
-            format!("DELETE FROM {table} WHERE partition_id BETWEEN ? AND ? AND consumer = ?");
-        let range = [
-            queue_id.into(),
-            queue_id.last_partition().into(),
-            name.into(),
-        ];
-        execute(&tx, &delete, range).await?;
+    let values = values! { queue: queue_id, name: name };
+    let found = DELETE_CONSUMER.execute(&tx, values).await?;
+    for delete in [&DELETE_CURSORS, &DELETE_ATTEMPTS] {
+        let values = values! {
+            first: queue_id,
+            last: queue_id.last_partition(),
+            name: name,
+        };
+        delete.execute(&tx, values).await?;
     }
     tx.commit().await?;
     Ok(found > 0)
@@ -360,12 +340,8 @@ pub(crate) async fn set_paused(
     queue_id: QueueId,
     paused: bool,
 ) -> Result<bool, DbErr> {
-    let set = if paused {
-        "UPDATE outbox_queue SET paused = TRUE WHERE id = ?"
-    } else {
-        "UPDATE outbox_queue SET paused = FALSE WHERE id = ?"
-    };
-    Ok(execute(db, set, [queue_id.into()]).await? > 0)
+    let set = if paused { &PAUSE } else { &RESUME };
+    Ok(set.execute(db, values! { queue: queue_id }).await? > 0)
 }
 
 async fn create_cursors(
@@ -374,21 +350,14 @@ async fn create_cursors(
     consumer: &NewConsumer<'_>,
     first: bool,
 ) -> Result<(), DbErr> {
-    let start = if first || consumer.from_earliest {
-        "COALESCE((SELECT MIN(o.seq) - 1 FROM outbox_outgoing o WHERE o.partition_id = p.id), \
-         p.sequence)"
-    } else {
-        "p.sequence"
+    let insert = match first || consumer.from_earliest {
+        true => &START_AT_THE_OLDEST,
+        false => &START_AT_THE_NEWEST,
     };
-    let insert = format!(
-        "INSERT INTO outbox_cursor (partition_id, consumer, processed_seq, claimed_seq) \
-         SELECT p.id, ?, {start}, {start} FROM outbox_partition p WHERE p.id BETWEEN ? AND ?"
-    );
-    let values = [
-        consumer.name.into(),
-        queue.queue_id().into(),
-        queue.queue_id().last_partition().into(),
-    ];
-    execute(tx, &insert, values).await?;
-    Ok(())
+    let values = values! {
+        name: consumer.name,
+        first: queue.queue_id(),
+        last: queue.queue_id().last_partition(),
+    };
+    insert.execute(tx, values).await.map(drop)
 }

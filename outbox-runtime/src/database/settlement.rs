@@ -3,8 +3,8 @@
 
 use super::attempts::{self, AttemptNote};
 use super::cursor::micros;
-use super::registration::begin;
-use super::sql::{execute, insert, query};
+use super::statement::{Run, and, statements, values};
+use super::transaction::begin;
 use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::time::Duration;
@@ -90,42 +90,53 @@ pub(crate) async fn settle_in(
     Ok(Some(letters))
 }
 
-/// The epoch is raised so that who read the cursor before does not claim by it, and
-/// so that this is not done twice if its answer is lost; and a cursor never goes
-/// back, should an earlier commit whose answer was lost have moved it. What was read
-/// before is claimed only if it has its number still: a crash of the server may have
-/// undone the numbering, and what has the number now would be passed over.
+statements! { EVERY;
+    KEEP_LEASE = file "shared/move_cursor.sql", {
+        lease: "lease_until = {after $lease_us}", still_numbered: ""
+    };
+    KEEP_LEASE_AND_CLAIM = file "shared/move_cursor.sql", {
+        lease: "lease_until = {after $lease_us}",
+        still_numbered: include_str!("shared/still_numbered.sql")
+    };
+    GIVE_BACK = file "shared/move_cursor.sql", {
+        lease: "lease_owner = NULL, lease_until = NULL", still_numbered: ""
+    };
+    IS_KEPT = "SELECT lease_epoch FROM outbox_cursor \
+        WHERE partition_id = $partition AND consumer = $consumer AND lease_epoch = $epoch \
+            AND lease_owner = $owner";
+    IS_GIVEN_BACK = "SELECT lease_epoch FROM outbox_cursor \
+        WHERE partition_id = $partition AND consumer = $consumer AND lease_epoch = $epoch \
+            AND lease_owner IS NULL AND processed_seq = $processed AND claimed_seq = $claimed";
+    BURY = file "shared/bury.sql";
+    FIND_LETTER = "SELECT id FROM outbox_dead_letter \
+        WHERE queue = $queue AND {partition} = $partition AND consumer = $consumer \
+            AND seq = $seq AND message_id = $id ORDER BY id DESC LIMIT 1";
+}
+
+/// False if the lease was lost.
 async fn move_cursor<C: ConnectionTrait>(conn: &C, s: &Settlement<'_>) -> Result<bool, DbErr> {
-    let lease = match s.keep {
-        Some(_) => "lease_until = {now+?}",
-        None => "lease_owner = NULL, lease_until = NULL",
+    let cursor = values! {
+        partition: s.partition_id,
+        consumer: s.consumer,
+        owner: s.owner,
+        epoch: s.epoch,
+        processed: s.processed,
+        claimed: s.claimed.max(s.processed),
     };
-    let still = match s.read {
-        Some(_) => {
-            "AND EXISTS (SELECT 1 FROM outbox_outgoing o \
-                WHERE o.partition_id = ? AND o.seq = ? AND o.id = ?)"
+    let moved = match (s.keep, s.read) {
+        // What is given back claims nothing that was read.
+        (None, _) => GIVE_BACK.execute(conn, cursor).await?,
+        (Some(lease), None) => {
+            let lease = values! { lease_us: micros(lease) };
+            KEEP_LEASE.execute(conn, and(cursor, lease)).await?
         }
-        None => "",
+        (Some(lease), Some((seq, id))) => {
+            let lease = values! { lease_us: micros(lease), read_seq: seq, read_id: id };
+            let values = and(cursor, lease);
+            KEEP_LEASE_AND_CLAIM.execute(conn, values).await?
+        }
     };
-    let update = format!(
-        "UPDATE outbox_cursor SET processed_seq = ?, claimed_seq = ?, \
-            lease_epoch = lease_epoch + 1, {lease} \
-         WHERE partition_id = ? AND consumer = ? AND lease_owner = ? AND lease_epoch = ? \
-            AND processed_seq <= ? {still}"
-    );
-    let mut values = vec![s.processed.into(), s.claimed.max(s.processed).into()];
-    values.extend(s.keep.map(|lease| micros(lease).into()));
-    values.extend([
-        s.partition_id.into(),
-        s.consumer.into(),
-        s.owner.into(),
-        s.epoch.into(),
-        s.processed.into(),
-    ]);
-    if let Some((seq, id)) = s.read {
-        values.extend([s.partition_id.into(), seq.into(), id.into()]);
-    }
-    Ok(execute(conn, &update, values).await? > 0)
+    Ok(moved > 0)
 }
 
 /// What became of a settlement whose answer was lost.
@@ -151,26 +162,25 @@ pub(crate) async fn find_settled(
     db: &DatabaseConnection,
     s: &Settlement<'_>,
 ) -> Result<Found, DbErr> {
-    let mut values = vec![
-        s.partition_id.into(),
-        s.consumer.into(),
-        (s.epoch + 1).into(),
-    ];
-    let ours = match s.keep {
+    let cursor = values! {
+        partition: s.partition_id,
+        consumer: s.consumer,
+        epoch: s.epoch + 1,
+    };
+    let as_left = match s.keep {
         Some(_) => {
-            values.push(s.owner.into());
-            "lease_owner = ?"
+            let owner = values! { owner: s.owner };
+            IS_KEPT.first(db, and(cursor, owner)).await?
         }
         None => {
-            values.extend([s.processed.into(), s.claimed.max(s.processed).into()]);
-            "lease_owner IS NULL AND processed_seq = ? AND claimed_seq = ?"
+            let left = values! {
+                processed: s.processed,
+                claimed: s.claimed.max(s.processed),
+            };
+            IS_GIVEN_BACK.first(db, and(cursor, left)).await?
         }
     };
-    let cursor = format!(
-        "SELECT lease_epoch FROM outbox_cursor \
-         WHERE partition_id = ? AND consumer = ? AND lease_epoch = ? AND {ours}"
-    );
-    let as_left = !query(db, &cursor, values).await?.is_empty();
+    let as_left = as_left.is_some();
     let mut letters = Vec::with_capacity(s.burials.len());
     for burial in &s.burials {
         letters.push(find_letter(db, s, burial).await?);
@@ -191,21 +201,15 @@ async fn find_letter<C: ConnectionTrait>(
     s: &Settlement<'_>,
     burial: &Burial,
 ) -> Result<Option<i64>, DbErr> {
-    let rows = query(
-        conn,
-        "SELECT id FROM outbox_dead_letter \
-         WHERE queue = ? AND {partition} = ? AND consumer = ? AND seq = ? AND message_id = ? \
-         ORDER BY id DESC LIMIT 1",
-        [
-            s.queue.into(),
-            s.partition_id.number().into(),
-            s.consumer.into(),
-            burial.seq.into(),
-            burial.id.into(),
-        ],
-    )
-    .await?;
-    rows.first().map(|row| row.try_get_by_index(0)).transpose()
+    let values = values! {
+        queue: s.queue,
+        partition: s.partition_id.number(),
+        consumer: s.consumer,
+        seq: burial.seq,
+        id: burial.id,
+    };
+    let row = FIND_LETTER.first(conn, values).await?;
+    row.map(|row| row.try_get_by("id")).transpose()
 }
 
 async fn bury<C: ConnectionTrait>(
@@ -213,24 +217,14 @@ async fn bury<C: ConnectionTrait>(
     s: &Settlement<'_>,
     burial: &Burial,
 ) -> Result<Option<i64>, DbErr> {
-    insert(
-        conn,
-        "INSERT INTO outbox_dead_letter (queue, {partition}, consumer, seq, message_id, event_type, \
-            {key}, payload, headers, enqueued_at, failed_at, attempts, reason, status, slot, \
-            nonce) \
-         SELECT ?, ?, ?, ?, b.id, b.event_type, b.{key}, b.payload, NULLIF(b.headers, ''), \
-            b.enqueued_at, {now}, \
-            ?, ?, 'pending', b.slot, b.nonce \
-         FROM outbox_body b WHERE b.id = ?",
-        [
-            s.queue.into(),
-            s.partition_id.number().into(),
-            s.consumer.into(),
-            burial.seq.into(),
-            burial.attempts.into(),
-            burial.reason.as_str().into(),
-            burial.id.into(),
-        ],
-    )
-    .await
+    let values = values! {
+        queue: s.queue,
+        partition: s.partition_id.number(),
+        consumer: s.consumer,
+        seq: burial.seq,
+        id: burial.id,
+        attempts: burial.attempts,
+        reason: burial.reason.as_str(),
+    };
+    BURY.insert(conn, values).await
 }

@@ -26,7 +26,7 @@ pub(crate) async fn work(
         }
     }
     #[cfg(feature = "sabotage")]
-    crate::sabotage::ack_first(consumer, &claim).await?;
+    super::sabotage::ack_first(consumer, &claim).await?;
     let mut progress = Progress::default();
     let (messages, clock) = (&claim.messages, claim.clock);
     let ended = guard::run(

@@ -1,6 +1,7 @@
 //! The stages: each function here is one bounded pass; loops, pauses and
 //! retries belong to the engine.
 
+pub(crate) mod claims;
 pub(crate) mod concurrent;
 pub(crate) mod consumer;
 pub(crate) mod failure_log;
@@ -11,6 +12,8 @@ mod opening;
 pub(crate) mod processor;
 mod quarantine;
 pub(crate) mod route;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 mod settlement;
 mod transaction;
 pub(crate) mod transactional;

@@ -8,8 +8,9 @@ use super::wakes::Wakes;
 use super::{leased, quarantine, transaction, transactional};
 use crate::config::Pace;
 use crate::database::attempts::Attempts;
-use crate::database::claims::QuickClaim;
+use crate::database::cursor::QuickClaim;
 use crate::database::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
+use crate::database::transaction::release;
 use crate::handler::{HandlerResult, OutboxMessage};
 use crate::queue::PartitionId;
 use sea_orm::{DatabaseTransaction, DbErr};
@@ -308,7 +309,7 @@ pub(super) async fn give_back_late(
 /// Gives back the connection of handlers that are not going to run.
 async fn release_any(tx: Option<DatabaseTransaction>) {
     if let Some(tx) = tx {
-        transaction::release(tx).await;
+        release(tx).await;
     }
 }
 

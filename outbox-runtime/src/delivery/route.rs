@@ -1,8 +1,8 @@
 //! Which handler gets which message, and handing messages over, run by run.
 
 use super::guard::{LeaseClock, Limit, Running};
-use super::transaction::{abort, is_over};
 use crate::config::RetryPolicy;
+use crate::database::transaction::{abort, is_over};
 use crate::handler::{
     Batch, Ctx, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage, Progress,
     TransactionalHandler, TransactionalMessageHandler,
@@ -154,7 +154,7 @@ impl Routes {
             }
             if let Some(tx) = tx
                 && progress.settled() > 0
-                && is_over(tx).await
+                && is_over(tx).await.unwrap_or(false)
             {
                 // What this one writes would stay, and be written again.
                 progress.back_to(before);

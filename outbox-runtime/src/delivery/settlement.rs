@@ -7,7 +7,7 @@ use super::quarantine;
 use crate::config::LONGEST_DELAY;
 use crate::database::attempts::{self, AttemptChange, AttemptNote, Attempts};
 use crate::database::cursor::Ack;
-use crate::database::dialect::{ErrorClass, classify};
+use crate::database::errors::{ErrorClass, classify};
 use crate::database::settlement::{self, Burial, Found, Settlement};
 use crate::handler::reason::bounded_reason;
 use crate::handler::{HandlerResult, OutboxMessage};

@@ -21,17 +21,15 @@ use super::guard::{self, Ended, LeaseClock, Running};
 use super::processor::{Claim, Found, Next, PartitionState, Worked, give_back_late};
 use super::quarantine;
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
-use super::transaction::{
-    abort, begin, commit_and_begin, has_nested, is_sqlite, release, roll_back,
-};
 use crate::database::cursor::{self, ClaimRequest, Place};
-use crate::database::dialect::{Dialect, ErrorClass, classify};
+use crate::database::errors::{ErrorClass, classify};
+use crate::database::transaction::{
+    abort, begin_for_handlers, begin_span, claims_on_handlers_connection, commit_and_begin,
+    end_span, has_nested, release, roll_back,
+};
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use std::ops::Range;
-
-const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
-const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
 
 /// After so many commits in a row that lost a race, the message is charged: it may never win.
 const LOST_RACES: u32 = 5;
@@ -79,7 +77,7 @@ pub(crate) async fn work(
         let chain = (chunk == (0..total)).then_some((next, state.place.as_ref()));
         let tx = match tx.take() {
             Some(tx) => tx,
-            None => match begin(consumer).await {
+            None => match begin_for_handlers(&consumer.db).await {
                 Ok(tx) => tx,
                 // No handler ran: nobody is charged.
                 Err(error) => {
@@ -184,7 +182,7 @@ async fn charge(
 ) -> Result<Option<DatabaseTransaction>, DbErr> {
     let tx = match tx {
         Some(tx) => tx,
-        None => begin(consumer).await?,
+        None => begin_for_handlers(&consumer.db).await?,
     };
     match quarantine::charge(consumer, &tx, claim).await {
         Ok(true) => {
@@ -267,11 +265,7 @@ async fn run(
     chunk: Range<usize>,
     chain: Option<(u32, Option<&Place>)>,
 ) -> Result<Ran, DbErr> {
-    let dialect = Dialect::of(&consumer.db)?;
-    let spanned = dialect == Dialect::MySql;
-    if spanned {
-        tx.execute_unprepared(BEGIN_SPAN).await?;
-    }
+    begin_span(&tx).await?;
     let messages = &claim.messages[chunk.clone()];
     let clock = claim.clock;
     let mut progress = Progress::default();
@@ -313,17 +307,11 @@ async fn run(
         });
     }
     let whole = count == messages.len();
-    // PostgreSQL tells with the claim.
-    if dialect != Dialect::Postgres && has_nested(&tx).await {
+    if has_nested(&tx).await? {
         roll_back(tx).await;
         return Ok(Ran::nested(messages.len()));
     }
-    let span = if spanned {
-        tx.execute_unprepared(END_SPAN).await.map(drop)
-    } else {
-        Ok(())
-    };
-    let committed = match (span, chain) {
+    let committed = match (end_span(&tx).await, chain) {
         (Err(error), _) => Err(error),
         (Ok(()), Some((limit, place))) if whole => {
             commit_and_claim(consumer, claim, limit, place, tx).await
@@ -422,7 +410,8 @@ async fn commit_and_claim(
         roll_back(tx).await;
         return Ok(Ran::nested(claim.messages.len()));
     }
-    let tx = if claimed.rows.is_empty() || is_sqlite(consumer) {
+    let keep = claims_on_handlers_connection(&consumer.db)?;
+    let tx = if claimed.rows.is_empty() || !keep {
         tx.commit().await?;
         if claimed.rows.is_empty()
             && !took_effect(&*consumer.kept, consumer, claim, processed).await?

@@ -1,8 +1,8 @@
 //! Waiting until what is committed is handled.
 
 use super::handle::{Outbox, OutboxHandle};
+use crate::database::progress::sequences;
 use crate::database::progress::{first_unsequenced, places, unsequenced};
-use crate::database::sequencing::sequences;
 use crate::queue::PartitionId;
 use crate::service::supervisor::{QueueRuntime, Shared};
 use sea_orm::DbErr;

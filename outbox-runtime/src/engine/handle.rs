@@ -1,7 +1,7 @@
 //! What a running outbox offers, and how it is stopped.
 
-use crate::database::dialect::{Dialect, handler_transaction_options};
 use crate::database::registration;
+use crate::database::transaction::handler_options;
 use crate::engine::builder::OutboxBuilder;
 use crate::operate::dead_letter::DeadLetters;
 use crate::operate::stats::OutboxStats;
@@ -42,7 +42,7 @@ impl Outbox {
     /// If the database cannot begin one.
     pub async fn begin(&self) -> Result<OutboxTransaction, DbErr> {
         let db = &self.shared.db;
-        let options = handler_transaction_options(Dialect::of(db)?);
+        let options = handler_options(db)?;
         let queues = self.shared.queues.iter();
         let marks = queues.map(|queue| queue.signal.marks()).collect();
         Ok(OutboxTransaction {

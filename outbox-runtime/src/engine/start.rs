@@ -4,11 +4,11 @@ use super::builder::{ConsumerSpec, OutboxBuilder};
 use super::handle::{Outbox, OutboxHandle};
 use super::problem::{ConfigError, StartError};
 use crate::config::backoff;
-use crate::database::claims::Claims;
 use crate::database::connection_cache::Kept;
-use crate::database::dialect::{ErrorClass, classify};
+use crate::database::errors::{ErrorClass, classify};
 use crate::database::registration::{self, NewConsumer};
-use crate::database::setup_advice::sqlite_advice;
+use crate::database::setup;
+use crate::delivery::claims::Claims;
 use crate::delivery::consumer::Consumer;
 use crate::delivery::failure_log::FailureLog;
 use crate::delivery::guard::Stop;
@@ -45,7 +45,7 @@ impl OutboxBuilder {
     /// [`StartError`] with every problem there is.
     pub async fn start(mut self) -> Result<OutboxHandle, StartError> {
         self.prepare().await?;
-        for advice in sqlite_advice(&self.db).await {
+        for advice in setup::advice(&self.db).await.unwrap_or_default() {
             tracing::warn!("{advice}");
         }
         Ok(self.spawn())

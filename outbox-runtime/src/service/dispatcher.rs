@@ -1,7 +1,7 @@
 //! A task per partition that has work, none for one that has not.
 
 use crate::config::backoff;
-use crate::database::dialect::{ErrorClass, classify};
+use crate::database::errors::{ErrorClass, classify};
 use crate::delivery::concurrent::{self, Signals};
 use crate::delivery::consumer::Consumer;
 use crate::delivery::processor::{Next, PartitionState, turn};

@@ -8,30 +8,24 @@
 //! looking for a short while.
 
 use super::supervisor::Shared;
-use crate::database::sql::list;
+use crate::database::notify::{Heard, Listener, QUEUES_AT_ONCE, can_notify, notify};
 use crate::queue::QueueId;
 use crate::queue::signal::{Outgoing, register_outgoing};
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement};
+use sea_orm::DbErr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-const CHANNEL: &str = "outbox";
 const COALESCE: Duration = Duration::from_millis(3);
-
-/// Queues in one notification: PostgreSQL refuses 8,000 bytes, and an id has up to 20
-/// characters and a comma.
-const QUEUES_AT_ONCE: usize = 300;
 
 /// Starts both, on PostgreSQL.
 pub(crate) fn spawn(shared: &Arc<Shared>, tasks: &TaskTracker) {
-    if shared.db.get_database_backend() != DbBackend::Postgres {
+    if !can_notify(&shared.db) {
         return;
     }
     let outgoing = Arc::default();
     register_outgoing(&outgoing);
     tasks.spawn(run_notifier(shared.clone(), outgoing));
-    #[cfg(feature = "postgres")]
     if !shared.queues.is_empty() {
         tasks.spawn(run_listener(shared.clone()));
     }
@@ -58,15 +52,7 @@ async fn run_notifier(shared: Arc<Shared>, outgoing: Arc<Outgoing>) {
     }
 }
 
-async fn notify(db: &DatabaseConnection, ids: &[QueueId]) -> Result<(), DbErr> {
-    let values = [CHANNEL.into(), list(ids.iter().copied()).into()];
-    let backend = db.get_database_backend();
-    let notify = Statement::from_sql_and_values(backend, "SELECT pg_notify($1, $2)", values);
-    db.execute_raw(notify).await.map(drop)
-}
-
 /// Hears what was enqueued elsewhere, on a connection of its own.
-#[cfg(feature = "postgres")]
 async fn run_listener(shared: Arc<Shared>) {
     let tuning = &shared.profile.reconciler;
     let mut failures = 0;
@@ -86,29 +72,23 @@ async fn run_listener(shared: Arc<Shared>) {
     }
 }
 
-#[cfg(feature = "postgres")]
-async fn listen(shared: &Shared) -> Result<(), sea_orm::SqlxError> {
-    let pool = shared.db.get_postgres_connection_pool();
-    let mut listener = sea_orm::sqlx::postgres::PgListener::connect_with(pool).await?;
-    listener.listen(CHANNEL).await?;
+async fn listen(shared: &Shared) -> Result<(), DbErr> {
+    let mut listener = Listener::connect(&shared.db).await?;
+    let mut heard = Heard::Reconnected;
     loop {
-        // Whatever was said while nobody listened.
         for runtime in &shared.queues {
-            runtime.signal.mark();
-        }
-        loop {
-            let heard = tokio::select! {
-                heard = listener.try_recv() => heard?,
-                () = shared.stop.stopping.cancelled() => return Ok(()),
+            let concerned = match &heard {
+                // Whatever was said while nobody listened.
+                Heard::Reconnected => true,
+                Heard::Queues(ids) => ids.contains(&runtime.queue.queue_id()),
             };
-            // None: the connection was lost and is there again.
-            let Some(heard) = heard else { break };
-            let ids: Vec<i64> = heard.payload().split(',').flat_map(str::parse).collect();
-            for runtime in &shared.queues {
-                if ids.contains(&runtime.queue.id()) {
-                    runtime.signal.mark();
-                }
+            if concerned {
+                runtime.signal.mark();
             }
         }
+        heard = tokio::select! {
+            heard = listener.hear() => heard?,
+            () = shared.stop.stopping.cancelled() => return Ok(()),
+        };
     }
 }

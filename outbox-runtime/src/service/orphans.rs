@@ -1,8 +1,7 @@
 //! Now and then: bodies that nobody refers to are deleted.
 
 use super::supervisor::Shared;
-use crate::database::orphans::delete_orphans;
-use sea_orm::DbBackend;
+use crate::database::orphans::{delete_orphans, may_exist};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ const REST_FACTOR: u32 = 100;
 
 /// Goes through all old bodies, a pass at a time. Not on PostgreSQL, which has no orphans.
 pub(crate) async fn run_orphans(shared: Arc<Shared>) {
-    if shared.db.get_database_backend() == DbBackend::Postgres {
+    if !may_exist(&shared.db) {
         return;
     }
     let tuning = &shared.profile.vacuum;

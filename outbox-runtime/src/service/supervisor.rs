@@ -3,7 +3,7 @@
 use super::dispatcher::Dispatcher;
 use crate::config::{OutboxProfile, WorkerTuning, backoff};
 use crate::database::connection_cache::Kept;
-use crate::database::dialect::{ErrorClass, classify};
+use crate::database::errors::{ErrorClass, classify};
 use crate::delivery::guard::Stop;
 use crate::queue::signal::QueueSignal;
 use crate::queue::{PartitionSet, Queue};

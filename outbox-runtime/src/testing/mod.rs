@@ -24,6 +24,17 @@ pub use message::{ctx, message, message_with};
 pub use outbox::{Drained, TestOutbox};
 
 use crate::registry::registry;
+use sea_orm::{DbBackend, DbErr};
+
+/// Every statement that the outbox can execute on an engine: where it is declared, and its text. For
+/// the outbox's own tests.
+///
+/// # Errors
+/// If the outbox does not know the engine.
+#[doc(hidden)]
+pub fn statements(backend: DbBackend) -> Result<Vec<(&'static str, String)>, DbErr> {
+    crate::database::statements::statements(backend)
+}
 
 /// Fails a test if events and handlers of this binary contradict each other, with
 /// everything that `start()` would say: two handlers of one event, two modes in one

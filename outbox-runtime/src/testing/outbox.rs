@@ -2,7 +2,7 @@
 
 use super::message::{ctx_with, message};
 use crate::database::clock;
-use crate::database::dialect::{Dialect, handler_transaction_options};
+use crate::database::transaction::handler_options;
 use crate::engine::{OutboxBuilder, Passes};
 use crate::event::Event;
 use crate::handler::{HandlerResult, OutboxMessage};
@@ -165,7 +165,7 @@ impl TestOutbox {
         }
         let delivered = async {
             let db = self.passes.db();
-            let options = handler_transaction_options(Dialect::of(db)?);
+            let options = handler_options(db)?;
             let tx = db.begin_with_options(options).await?;
             let call = handler.call_with_one(Some(&tx), message.clone(), &ctx);
             let result = call.await;

@@ -1,9 +1,8 @@
 //! Changes of state, each checked by the statement that makes it.
 
-use super::condition::Condition;
-use crate::database::sql::{execute, list, query};
-use crate::operate::dead_letter::DeadLetterScope;
-use sea_orm::{ConnectionTrait, DbErr, Value};
+use super::condition::{Condition, LetterFilter};
+use crate::database::statement::{Run, Statement, Values, statements, values};
+use sea_orm::{ConnectionTrait, DbErr};
 
 /// Whose a letter must be for a change.
 #[derive(Clone, Copy)]
@@ -17,13 +16,33 @@ pub(crate) enum Holder<'a> {
 const PENDING: &str = "status = 'pending'";
 const EXPIRED: &str = "status = 'reprocessing' AND deadline <= {now}";
 
+statements! { EVERY;
+    ELIGIBLE = "SELECT id FROM outbox_dead_letter WHERE {condition} ORDER BY id LIMIT $limit";
+    LOCK_ELIGIBLE = "SELECT id FROM outbox_dead_letter WHERE {condition} ORDER BY id LIMIT $limit \
+        {skip_locked}";
+    CLAIM = "UPDATE outbox_dead_letter SET status = 'reprocessing', deadline = {after $hold_us}, \
+        claimed_by = $claim WHERE {condition}";
+    RESOLVE = "UPDATE outbox_dead_letter SET status = 'resolved', completed_at = {now}, \
+        deadline = NULL, claimed_by = NULL WHERE {condition}";
+    REJECT = "UPDATE outbox_dead_letter SET status = 'pending', reason = $reason, \
+        failed_at = {now}, deadline = NULL, claimed_by = NULL, attempts = CASE \
+            WHEN attempts < 2147483647 THEN attempts + 1 ELSE attempts END WHERE {condition}";
+    DISCARD = "UPDATE outbox_dead_letter SET status = 'discarded', completed_at = {now}, \
+        deadline = NULL, claimed_by = NULL WHERE {condition}";
+    REQUEUE = "UPDATE outbox_dead_letter SET status = 'resolved', completed_at = {now}, \
+        deadline = NULL, claimed_by = NULL, requeued_as = $message WHERE {condition}";
+    COMPLETED = "SELECT id FROM outbox_dead_letter WHERE completed_at <= {after $minus_age_us} \
+        ORDER BY completed_at LIMIT $limit";
+    DELETE = "DELETE FROM outbox_dead_letter WHERE id IN ({numbers})";
+}
+
 impl Holder<'_> {
     fn condition(self) -> Condition {
         match self {
             Self::Nobody => Condition::of(&format!("({PENDING} OR {EXPIRED})")),
             Self::Claim(claim) => {
                 let mut condition = Condition::of("status = 'reprocessing'");
-                condition.and("claimed_by = ?", claim);
+                condition.and("claimed_by = $claimed_by", "claimed_by", claim);
                 condition
             }
         }
@@ -48,31 +67,14 @@ pub(crate) enum Change<'a> {
 }
 
 impl Change<'_> {
-    fn set(&self) -> (&'static str, Vec<Value>) {
+    /// The statement that makes it, and its values.
+    fn statement(&self) -> (&'static Statement, Values) {
         match *self {
-            Self::Claim { claim, hold_us } => (
-                "status = 'reprocessing', deadline = {now+?}, claimed_by = ?",
-                vec![hold_us.into(), claim.into()],
-            ),
-            Self::Resolve => (
-                "status = 'resolved', completed_at = {now}, deadline = NULL, claimed_by = NULL",
-                Vec::new(),
-            ),
-            Self::Reject { reason } => (
-                "status = 'pending', reason = ?, failed_at = {now}, deadline = NULL, \
-                 claimed_by = NULL, \
-                 attempts = CASE WHEN attempts < 2147483647 THEN attempts + 1 ELSE attempts END",
-                vec![reason.into()],
-            ),
-            Self::Discard => (
-                "status = 'discarded', completed_at = {now}, deadline = NULL, claimed_by = NULL",
-                Vec::new(),
-            ),
-            Self::Requeue { message_id } => (
-                "status = 'resolved', completed_at = {now}, deadline = NULL, claimed_by = NULL, \
-                 requeued_as = ?",
-                vec![message_id.into()],
-            ),
+            Self::Claim { claim, hold_us } => (&CLAIM, values! { hold_us: hold_us, claim: claim }),
+            Self::Resolve => (&RESOLVE, values! {}),
+            Self::Reject { reason } => (&REJECT, values! { reason: reason }),
+            Self::Discard => (&DISCARD, values! {}),
+            Self::Requeue { message_id } => (&REQUEUE, values! { message: message_id }),
         }
     }
 }
@@ -85,29 +87,25 @@ pub(crate) struct Part {
     pub(crate) limit: usize,
 }
 
-/// The ids of a scope's letters that are in a state for a change, in order.
-/// With `lock` they are locked, and those that somebody else has locked are left out.
+/// The ids of letters that are in a state for a change, in order. With `lock` they are locked, and
+/// those that somebody else has locked are left out.
 pub(crate) async fn eligible<C: ConnectionTrait>(
     conn: &C,
-    scope: &DeadLetterScope,
+    filter: &LetterFilter<'_>,
     holder: Holder<'_>,
     part: Part,
     lock: bool,
 ) -> Result<Vec<i64>, DbErr> {
-    let lock = if lock { "{skip_locked}" } else { "" };
+    let select = if lock { &LOCK_ELIGIBLE } else { &ELIGIBLE };
     let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
     let mut ids: Vec<i64> = Vec::new();
     for mut condition in holder.states() {
-        condition.and("id > ?", part.after);
-        condition.and("id <= ?", part.upto);
-        condition.and_scope(scope);
-        condition.values.push(limit.into());
-        let select = format!(
-            "SELECT id FROM outbox_dead_letter WHERE {} ORDER BY id LIMIT ? {lock}",
-            condition.text
-        );
-        for row in query(conn, &select, condition.values).await? {
-            ids.push(row.try_get_by_index(0)?);
+        condition.and("id > $after", "after", part.after);
+        condition.and("id <= $upto", "upto", part.upto);
+        condition.and_filter(filter);
+        let select = condition.of_statement(select);
+        for row in select.query(conn, values! { limit: limit }).await? {
+            ids.push(row.try_get_by("id")?);
         }
     }
     ids.sort_unstable();
@@ -122,15 +120,10 @@ pub(crate) async fn change<C: ConnectionTrait>(
     holder: Holder<'_>,
     change: &Change<'_>,
 ) -> Result<u64, DbErr> {
-    let (set, mut values) = change.set();
     let mut condition = holder.condition();
     condition.and_ids(ids);
-    values.append(&mut condition.values);
-    let update = format!(
-        "UPDATE outbox_dead_letter SET {set} WHERE {}",
-        condition.text
-    );
-    execute(conn, &update, values).await
+    let (update, values) = change.statement();
+    condition.of_statement(update).execute(conn, values).await
 }
 
 /// Deletes up to `limit` letters that were resolved or discarded so long ago.
@@ -139,21 +132,15 @@ pub(crate) async fn delete_completed<C: ConnectionTrait>(
     older_than_us: i64,
     limit: u32,
 ) -> Result<u64, DbErr> {
-    let rows = query(
-        conn,
-        "SELECT id FROM outbox_dead_letter WHERE completed_at <= {now+?} \
-         ORDER BY completed_at LIMIT ?",
-        [(-older_than_us).into(), i64::from(limit).into()],
-    )
-    .await?;
+    let values = values! { minus_age_us: -older_than_us, limit: i64::from(limit) };
+    let rows = COMPLETED.query(conn, values).await?;
     let ids = rows
         .iter()
-        .map(|row| row.try_get_by_index(0))
+        .map(|row| row.try_get_by("id"))
         .collect::<Result<Vec<i64>, DbErr>>()?;
     if ids.is_empty() {
         return Ok(0);
     }
     // What is complete stays so: nobody changes these rows any more.
-    let delete = format!("DELETE FROM outbox_dead_letter WHERE id IN ({})", list(ids));
-    execute(conn, &delete, []).await
+    DELETE.with_numbers(ids).execute(conn, values! {}).await
 }

@@ -1,15 +1,28 @@
 //! From what an operator asks for to the condition of a statement.
 
-use crate::database::sql::list;
-use crate::operate::dead_letter::{DeadLetterFilter, DeadLetterScope};
+use crate::database::statement::{Composed, Statement};
 use sea_orm::Value;
-use std::time::{Duration, SystemTime};
 
-/// A condition in the words of [`sql`](crate::database::sql), and its values in order.
-#[derive(Default)]
+/// Which letters are meant: those that fulfil everything that is said.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LetterFilter<'f> {
+    pub(crate) ids: Option<&'f [i64]>,
+    pub(crate) queue: Option<&'f str>,
+    pub(crate) consumer: Option<&'f str>,
+    pub(crate) event_type: Option<&'f str>,
+    /// One of these types of a queue.
+    pub(crate) types_of_queue: Option<(&'f str, &'f [&'static str])>,
+    pub(crate) key: Option<&'f [u8]>,
+    pub(crate) status: Option<&'f str>,
+    pub(crate) failed_after_us: Option<i64>,
+    pub(crate) failed_before_us: Option<i64>,
+    pub(crate) reason_contains: Option<&'f str>,
+}
+
+/// A condition in the words of statements, and its values.
 pub(super) struct Condition {
-    pub(super) text: String,
-    pub(super) values: Vec<Value>,
+    text: String,
+    values: Vec<(String, Value)>,
 }
 
 impl Condition {
@@ -20,87 +33,78 @@ impl Condition {
         }
     }
 
-    pub(super) fn and(&mut self, text: &str, value: impl Into<Value>) {
-        self.and_text(text);
-        self.values.push(value.into());
+    /// Adds a clause with a parameter of that name.
+    pub(super) fn and(&mut self, clause: &str, name: &str, value: impl Into<Value>) {
+        self.and_text(clause);
+        self.values.push((name.to_owned(), value.into()));
     }
 
-    pub(super) fn and_text(&mut self, text: &str) {
+    fn and_text(&mut self, clause: &str) {
         self.text.push_str(" AND ");
-        self.text.push_str(text);
+        self.text.push_str(clause);
     }
 
-    /// What a filter says, but for its limit and its cursor.
-    pub(super) fn and_filter(&mut self, filter: &DeadLetterFilter) {
-        if let Some(queue) = &filter.queue {
-            self.and("queue = ?", queue.as_str());
+    /// Adds what a filter says.
+    pub(super) fn and_filter(&mut self, filter: &LetterFilter<'_>) {
+        if let Some(ids) = filter.ids {
+            self.and_ids(ids);
         }
-        if let Some(consumer) = &filter.consumer {
-            self.and("consumer = ?", consumer.as_str());
+        if let Some(queue) = filter.queue {
+            self.and("queue = $queue", "queue", queue);
         }
-        if let Some(event_type) = &filter.event_type {
-            self.and("event_type = ?", event_type.as_str());
+        if let Some(consumer) = filter.consumer {
+            self.and("consumer = $consumer", "consumer", consumer);
         }
-        if let Some(key) = &filter.key {
-            self.and("{key} = ?", key.clone());
+        if let Some(event_type) = filter.event_type {
+            self.and("event_type = $event_type", "event_type", event_type);
+        }
+        if let Some((queue, types)) = filter.types_of_queue {
+            self.and("queue = $type_queue", "type_queue", queue);
+            self.and_types(types);
+        }
+        if let Some(key) = filter.key {
+            self.and("{key} = $key", "key", key.to_vec());
         }
         if let Some(status) = filter.status {
-            self.and("status = ?", status.as_str());
+            self.and("status = $status", "status", status);
         }
-        if let Some(time) = filter.failed_after {
-            self.and("{us(failed_at)} >= ?", micros_since_1970(time));
+        if let Some(time) = filter.failed_after_us {
+            self.and("{us failed_at} >= $failed_after", "failed_after", time);
         }
-        if let Some(time) = filter.failed_before {
-            self.and("{us(failed_at)} < ?", micros_since_1970(time));
+        if let Some(time) = filter.failed_before_us {
+            self.and("{us failed_at} < $failed_before", "failed_before", time);
         }
-        let text = filter.reason_contains.as_deref().unwrap_or_default();
+        let text = filter.reason_contains.unwrap_or_default();
         if !text.is_empty() {
             // What every engine understands in the same way: case counts, and no
             // character has a meaning of its own.
-            let text = text.replace('\0', "\u{fffd}");
-            self.and("LENGTH(REPLACE(reason, ?, '')) < LENGTH(reason)", text);
-        }
-        if let Some((queue, names)) = &filter.typed {
-            self.and("queue = ?", queue.as_str());
-            let places = vec!["?"; names.len()].join(", ");
-            self.and_text(&format!("event_type IN ({places})"));
-            self.values.extend(names.iter().map(|name| (*name).into()));
+            self.and(
+                "LENGTH(REPLACE(reason, $text, '')) < LENGTH(reason)",
+                "text",
+                text.replace('\0', "\u{fffd}"),
+            );
         }
     }
 
-    pub(super) fn and_scope(&mut self, scope: &DeadLetterScope) {
-        if let Some(ids) = &scope.ids {
-            self.and_ids(ids);
-        }
-        self.and_filter(&scope.filter);
+    fn and_types(&mut self, types: &[&'static str]) {
+        let names: Vec<String> = (0..types.len())
+            .map(|number| format!("type_{number}"))
+            .collect();
+        let parameters: Vec<String> = names.iter().map(|name| format!("${name}")).collect();
+        self.and_text(&format!("event_type IN ({})", parameters.join(", ")));
+        let values = types.iter().map(|name| Value::from(*name));
+        self.values.extend(names.into_iter().zip(values));
     }
 
     pub(super) fn and_ids(&mut self, ids: &[i64]) {
         // No id is 0, and an empty list is not SQL.
-        let ids = ids.iter().copied().chain([0]);
-        self.and_text(&format!("id IN ({})", list(ids)));
+        let ids = ids.iter().chain(&[0]);
+        let ids: Vec<String> = ids.map(i64::to_string).collect();
+        self.and_text(&format!("id IN ({})", ids.join(",")));
     }
-}
 
-fn micros_since_1970(time: SystemTime) -> i64 {
-    let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => micros(since),
-        Err(before) => -micros(before.duration()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_far_away_are_no_overflow() {
-        let year = Duration::from_secs(365 * 24 * 3600);
-        assert_eq!(micros_since_1970(SystemTime::UNIX_EPOCH), 0);
-        let before = SystemTime::UNIX_EPOCH - Duration::from_micros(7);
-        assert_eq!(micros_since_1970(before), -7);
-        let far = SystemTime::UNIX_EPOCH.checked_add(year * 1_000_000);
-        assert_eq!(far.map(micros_since_1970), Some(i64::MAX));
+    /// A statement with this in the place of `{condition}`.
+    pub(super) fn of_statement(self, statement: &Statement) -> Composed<'_> {
+        statement.with_condition(self.text, self.values)
     }
 }

@@ -1,9 +1,10 @@
 //! Which dead letters are meant.
 
 use super::letter::{DeadLetterId, DeadLetterMessage, DeadLetterStatus};
+use crate::database::dead_letter::LetterFilter;
 use crate::event::key::EventKey;
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Which dead letters are meant: those that fulfil everything that is said. An
 /// empty one means all.
@@ -187,5 +188,59 @@ impl<const N: usize> From<[DeadLetterId; N]> for DeadLetterScope {
 impl From<&DeadLetterMessage> for DeadLetterScope {
     fn from(letter: &DeadLetterMessage) -> Self {
         Self::letters([letter.id])
+    }
+}
+
+impl DeadLetterFilter {
+    /// What it says, but for its limit and where it begins.
+    pub(super) fn conditions(&self) -> LetterFilter<'_> {
+        LetterFilter {
+            ids: None,
+            queue: self.queue.as_deref(),
+            consumer: self.consumer.as_deref(),
+            event_type: self.event_type.as_deref(),
+            types_of_queue: self
+                .typed
+                .as_ref()
+                .map(|(queue, names)| (&**queue, &**names)),
+            key: self.key.as_deref(),
+            status: self.status.map(DeadLetterStatus::as_str),
+            failed_after_us: self.failed_after.map(micros_since_1970),
+            failed_before_us: self.failed_before.map(micros_since_1970),
+            reason_contains: self.reason_contains.as_deref(),
+        }
+    }
+}
+
+impl DeadLetterScope {
+    /// What it says, but for its limit and where it begins.
+    pub(super) fn conditions(&self) -> LetterFilter<'_> {
+        LetterFilter {
+            ids: self.ids.as_deref(),
+            ..self.filter.conditions()
+        }
+    }
+}
+
+fn micros_since_1970(time: SystemTime) -> i64 {
+    let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => micros(since),
+        Err(before) => -micros(before.duration()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_far_away_are_no_overflow() {
+        let year = Duration::from_secs(365 * 24 * 3600);
+        assert_eq!(micros_since_1970(SystemTime::UNIX_EPOCH), 0);
+        let before = SystemTime::UNIX_EPOCH - Duration::from_micros(7);
+        assert_eq!(micros_since_1970(before), -7);
+        let far = SystemTime::UNIX_EPOCH.checked_add(year * 1_000_000);
+        assert_eq!(far.map(micros_since_1970), Some(i64::MAX));
     }
 }

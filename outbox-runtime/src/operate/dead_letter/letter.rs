@@ -1,10 +1,12 @@
 //! What a dead letter is, and what an operation on some of them says.
 
+use crate::database::dead_letter::LetterRow;
 use crate::event::message::{Headers, OutboxMessageId};
 use crate::event::unique::UniqueId;
 use crate::queue::Slot;
+use sea_orm::DbErr;
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The name of a dead letter. Not that of its message: one message may die once
 /// for each consumer.
@@ -195,4 +197,45 @@ pub struct LettersChanged {
     /// How many were asked for and not changed: they do not exist, are in another
     /// state, or are somebody else's.
     pub unchanged: u64,
+}
+
+impl DeadLetterMessage {
+    /// A letter as the database has it.
+    pub(super) fn of(row: LetterRow) -> Result<Self, DbErr> {
+        let headers = row.headers.map(|json| Headers::decode(&json));
+        let headers = headers.unwrap_or_default();
+        let (id, status) = (row.id, &row.status);
+        let unknown = || DbErr::Type(format!("dead letter {id} has the status `{status}`"));
+        Ok(Self {
+            id: id.into(),
+            queue: row.queue,
+            partition: row.partition,
+            consumer: row.consumer,
+            sequence: row.seq,
+            message_id: row.message_id.into(),
+            event_type: row.event_type,
+            key: row.key,
+            payload: row.payload,
+            enqueued_at: time(row.enqueued_us),
+            failed_at: time(row.failed_us),
+            attempts: row.attempts,
+            reason: row.reason,
+            status: DeadLetterStatus::parse(status).ok_or_else(unknown)?,
+            deadline: row.deadline_us.map(time),
+            completed_at: row.completed_us.map(time),
+            requeued_as: row.requeued_as.map(Into::into),
+            slot: row.slot,
+            unique_id: UniqueId::of(row.message_id, row.nonce, &headers),
+            headers,
+        })
+    }
+
+    /// Letters as the database has them.
+    pub(super) fn all(rows: Vec<LetterRow>) -> Result<Vec<Self>, DbErr> {
+        rows.into_iter().map(Self::of).collect()
+    }
+}
+
+fn time(micros: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(micros.unsigned_abs())
 }

@@ -25,7 +25,7 @@ use crate::config::LONGEST_DELAY;
 use crate::database::cursor::micros;
 use crate::database::dead_letter::{self, Change, Holder, Part};
 use crate::database::race::Races;
-use crate::database::registration::begin;
+use crate::database::transaction::begin;
 use crate::event::Event;
 use crate::handler::reason::bounded_reason;
 use parts::Parts;
@@ -91,7 +91,9 @@ impl DeadLetters {
     /// If the database cannot be read.
     pub async fn list(&self, filter: &DeadLetterFilter) -> Result<Vec<DeadLetterMessage>, DbErr> {
         let limit = filter.limit.unwrap_or(DEFAULT_LIMIT);
-        dead_letter::page(&self.db, filter, limit).await
+        let after = filter.after.map_or(0, |id| id.get());
+        let page = dead_letter::page(&self.db, &filter.conditions(), after, limit).await?;
+        DeadLetterMessage::all(page)
     }
 
     /// How many letters there are, whatever the filter's limit and place.
@@ -99,7 +101,7 @@ impl DeadLetters {
     /// # Errors
     /// If the database cannot be read.
     pub async fn count(&self, filter: &DeadLetterFilter) -> Result<u64, DbErr> {
-        dead_letter::count(&self.db, filter).await
+        dead_letter::count(&self.db, &filter.conditions()).await
     }
 
     /// A letter, `None` if there is no such.
@@ -107,7 +109,8 @@ impl DeadLetters {
     /// # Errors
     /// If the database cannot be read.
     pub async fn get(&self, id: DeadLetterId) -> Result<Option<DeadLetterMessage>, DbErr> {
-        let mut letters = dead_letter::by_ids(&self.db, &[id.get()]).await?;
+        let letters = dead_letter::by_ids(&self.db, &[id.get()]).await?;
+        let mut letters = DeadLetterMessage::all(letters)?;
         Ok(letters.pop())
     }
 
@@ -153,13 +156,14 @@ impl DeadLetters {
             hold_us: micros(hold.min(LONGEST_DELAY)),
         };
         let tx = begin(&self.db).await?;
-        let ids = dead_letter::eligible(&tx, scope, Holder::Nobody, part, true).await?;
+        let ids =
+            dead_letter::eligible(&tx, &scope.conditions(), Holder::Nobody, part, true).await?;
         let changed = dead_letter::change(&tx, &ids, Holder::Nobody, &change).await?;
         if changed != ids.len() as u64 {
             // They are locked: this cannot be. Rather nothing than somebody else's.
             return Err(DbErr::RecordNotUpdated);
         }
-        let letters = dead_letter::by_ids(&tx, &ids).await?;
+        let letters = DeadLetterMessage::all(dead_letter::by_ids(&tx, &ids).await?)?;
         tx.commit().await?;
         Ok(ClaimedLetters { claim, letters })
     }
@@ -279,7 +283,7 @@ impl DeadLetters {
         holder: Holder<'_>,
         change: &Change<'_>,
     ) -> Result<(Vec<i64>, u64), DbErr> {
-        let ids = dead_letter::eligible(&self.db, scope, holder, part, false).await?;
+        let ids = dead_letter::eligible(&self.db, &scope.conditions(), holder, part, false).await?;
         let changed = match &ids[..] {
             [] => 0,
             ids => dead_letter::change(&self.db, ids, holder, change).await?,

@@ -7,7 +7,7 @@ use super::parts::Parts;
 use crate::database::dead_letter::{self, Holder, Part};
 use crate::database::incoming::NewRow;
 use crate::database::race::Races;
-use crate::database::registration::begin;
+use crate::database::transaction::begin;
 use crate::event::decode::Undecodable;
 use crate::event::message::OutboxMessageId;
 use crate::event::unique::{UNIQUE_ID, nonce};
@@ -191,11 +191,11 @@ async fn send_part(
     repair: &mut Repair<'_>,
 ) -> Result<PartDone, DbErr> {
     let mut done = PartDone {
-        ids: dead_letter::eligible(tx, scope, Holder::Nobody, part, true).await?,
+        ids: dead_letter::eligible(tx, &scope.conditions(), Holder::Nobody, part, true).await?,
         ..PartDone::default()
     };
     // In the order of the ids, which within a key is that of its messages.
-    for letter in dead_letter::by_ids(tx, &done.ids).await? {
+    for letter in DeadLetterMessage::all(dead_letter::by_ids(tx, &done.ids).await?)? {
         let queue_id = QueueId::of(&letter.queue);
         let known = dead_letter::can_be_requeued(tx, queue_id, &letter.consumer).await?;
         let content = if known {
@@ -209,7 +209,7 @@ async fn send_part(
         match content {
             Ok(content) => {
                 let row = new_row(&letter, content);
-                let id = dead_letter::send_again(tx, letter.id, queue_id, row).await?;
+                let id = dead_letter::send_again(tx, letter.id.get(), queue_id, row).await?;
                 done.queues.insert(queue_id);
                 done.requeued.push(Requeued {
                     letter: letter.id,

@@ -1,0 +1,3 @@
+//! Finding what waits.
+
+pub(in crate::database) use crate::database::stepwise::reconcile::waiting;
