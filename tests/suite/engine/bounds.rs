@@ -4,7 +4,7 @@ use super::gated::{Gated, Manners};
 use super::scripted::Kind;
 use super::*;
 use outbox_runtime::{Outbox, OutboxBuilder, QueueBuilder, TransactionalMessageHandler};
-use outbox_tests::{Engine, on_every_engine, on_every_server};
+use outbox_tests::{Engine, every_engine, every_server};
 use sea_orm::{ConnectOptions, Database, DatabaseConnection, DatabaseTransaction};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -172,85 +172,93 @@ async fn serve_64_partitions(db: &TestDb, pool: &DatabaseConnection) {
     assert_complete(&transactional.seen, &WIDE, 5);
 }
 
-on_every_engine! {
-    async fn leased_handlers_of_a_queue_are_bounded(db: &TestDb) {
-        assert_bounded(db, Kind::LeasedEach, 3).await;
-    }
-
-    async fn transactions_of_a_queue_are_bounded(db: &TestDb) {
-        assert_bounded(db, Kind::TransactionalEach, 2).await;
-    }
-
-    async fn nobody_holds_a_lease_while_it_waits_for_its_turn(db: &TestDb) {
-        fill(db, &WIDE, 2).await;
-        let gated = Gated::new(Manners::Ignore);
-        let running = Outbox::builder(db.connection().clone())
-            .handlers_per_queue(2)
-            .queue("wide", WIDE.partitions())
-            .leased(gated.clone())
-            .start()
-            .await
-            .unwrap();
-        let leases = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL";
-        for entered in 1..=6 {
-            gated.entered(entered).await;
-            let held = db.number(leases).await;
-            assert!(held <= 2, "{held} leases");
-            if entered > 1 {
-                gated.let_one_through();
-            }
-        }
-        gated.open();
-        drained(db).await;
-        running.stop().await;
-        assert_complete(&gated.seen, &WIDE, 2);
-    }
-
-    async fn every_partition_gets_its_turn_at_a_leased_handler(db: &TestDb) {
-        assert_turns(db, Kind::LeasedEach).await;
-    }
-
-    async fn every_partition_gets_its_turn_at_a_transaction(db: &TestDb) {
-        assert_turns(db, Kind::TransactionalEach).await;
-    }
-
-    async fn a_small_pool_suffices_for_64_busy_partitions(db: &TestDb) {
-        serve_64_partitions(db, &pool_of(db, 8).await).await;
-    }
-
-    async fn a_deep_backlog_of_slow_handlers_starves_no_other_queue(db: &TestDb) {
-        let hot = Queue::of("hot", Partitions::of(64));
-        fill(db, &hot, 100).await;
-        let (slow, seen) = (Slow::new(100), Seen::default());
-        let running = Outbox::builder(db.connection().clone())
-            .handlers_per_queue(4)
-            .queue("hot", hot.partitions())
-            .batch(10)
-            .leased(slow.clone())
-            .queue("orders", QUEUE.partitions())
-            .leased(seen.clone())
-            .start()
-            .await
-            .unwrap();
-        eventually("full use", async || slow.most() == 4).await;
-        for n in 0..20 {
-            let began = Instant::now();
-            commit(db.connection(), &format!("key{}", n % 5), n).await;
-            seen.reaches(n + 1).await;
-            assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-        }
-        assert!(slow.seen.count() < 6_000, "it was a backlog");
-        running.stop().await;
-    }
+#[every_engine]
+async fn leased_handlers_of_a_queue_are_bounded(db: &TestDb) {
+    assert_bounded(db, Kind::LeasedEach, 3).await;
 }
 
-on_every_server! {
-    async fn connections_do_not_grow_with_partitions(db: &TestDb) {
-        let pool = pool_of(db, 60).await;
-        serve_64_partitions(db, &pool).await;
-        // Four for our own statements, four for transactions, and as many on their
-        // way back into the pool, where sqlx tests them first.
-        let opened = opened(&pool, db.engine());
-        assert!(opened <= 24, "{opened} connections");
+#[every_engine]
+async fn transactions_of_a_queue_are_bounded(db: &TestDb) {
+    assert_bounded(db, Kind::TransactionalEach, 2).await;
+}
+
+#[every_engine]
+async fn nobody_holds_a_lease_while_it_waits_for_its_turn(db: &TestDb) {
+    fill(db, &WIDE, 2).await;
+    let gated = Gated::new(Manners::Ignore);
+    let running = Outbox::builder(db.connection().clone())
+        .handlers_per_queue(2)
+        .queue("wide", WIDE.partitions())
+        .leased(gated.clone())
+        .start()
+        .await
+        .unwrap();
+    let leases = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL";
+    for entered in 1..=6 {
+        gated.entered(entered).await;
+        let held = db.number(leases).await;
+        assert!(held <= 2, "{held} leases");
+        if entered > 1 {
+            gated.let_one_through();
+        }
     }
+    gated.open();
+    drained(db).await;
+    running.stop().await;
+    assert_complete(&gated.seen, &WIDE, 2);
+}
+
+#[every_engine]
+async fn every_partition_gets_its_turn_at_a_leased_handler(db: &TestDb) {
+    assert_turns(db, Kind::LeasedEach).await;
+}
+
+#[every_engine]
+async fn every_partition_gets_its_turn_at_a_transaction(db: &TestDb) {
+    assert_turns(db, Kind::TransactionalEach).await;
+}
+
+#[every_engine]
+async fn a_small_pool_suffices_for_64_busy_partitions(db: &TestDb) {
+    serve_64_partitions(db, &pool_of(db, 8).await).await;
+}
+
+#[every_engine]
+async fn a_deep_backlog_of_slow_handlers_starves_no_other_queue(db: &TestDb) {
+    let hot = Queue::of("hot", Partitions::of(64));
+    fill(db, &hot, 100).await;
+    let (slow, seen) = (Slow::new(100), Seen::default());
+    let running = Outbox::builder(db.connection().clone())
+        .handlers_per_queue(4)
+        .queue("hot", hot.partitions())
+        .batch(10)
+        .leased(slow.clone())
+        .queue("orders", QUEUE.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    eventually("full use", async || slow.most() == 4).await;
+    for n in 0..20 {
+        let began = Instant::now();
+        commit(db.connection(), &format!("key{}", n % 5), n).await;
+        seen.reaches(n + 1).await;
+        assert!(
+            began.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+    assert!(slow.seen.count() < 6_000, "it was a backlog");
+    running.stop().await;
+}
+
+#[every_server]
+async fn connections_do_not_grow_with_partitions(db: &TestDb) {
+    let pool = pool_of(db, 60).await;
+    serve_64_partitions(db, &pool).await;
+    // Four for our own statements, four for transactions, and as many on their
+    // way back into the pool, where sqlx tests them first.
+    let opened = opened(&pool, db.engine());
+    assert!(opened <= 24, "{opened} connections");
 }

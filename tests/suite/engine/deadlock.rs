@@ -4,7 +4,7 @@
 use super::scripted::{create_ledger, ledger};
 use super::*;
 use outbox_runtime::{Outbox, TransactionalMessageHandler};
-use outbox_tests::{Engine, run};
+use outbox_tests::mysql;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 
 const FIRST: &str = "UPDATE account SET cents = cents + 1 WHERE id = 1";
@@ -104,25 +104,17 @@ async fn assert_exact(db: &TestDb, messages: usize, with: &'static str) -> Vec<(
     calls.clone()
 }
 
-#[test]
-fn a_deadlock_that_a_handler_ignores_acknowledges_nothing() {
-    run(Engine::MySql, true, |db| {
-        Box::pin(async move {
-            let calls = assert_exact(db, 1, "k:0").await;
-            assert_eq!(calls, [("k:0".to_owned(), 0), ("k:0".to_owned(), 1)]);
-        })
-    });
+#[mysql]
+async fn a_deadlock_that_a_handler_ignores_acknowledges_nothing(db: &TestDb) {
+    let calls = assert_exact(db, 1, "k:0").await;
+    assert_eq!(calls, [("k:0".to_owned(), 0), ("k:0".to_owned(), 1)]);
 }
 
-#[test]
-fn a_deadlock_that_a_handler_ignores_doubles_no_other_message() {
-    run(Engine::MySql, true, |db| {
-        Box::pin(async move {
-            let calls = assert_exact(db, 6, "k:2").await;
-            assert!(
-                calls.iter().all(|(_, attempts)| *attempts == 0),
-                "{calls:?}"
-            );
-        })
-    });
+#[mysql]
+async fn a_deadlock_that_a_handler_ignores_doubles_no_other_message(db: &TestDb) {
+    let calls = assert_exact(db, 6, "k:2").await;
+    assert!(
+        calls.iter().all(|(_, attempts)| *attempts == 0),
+        "{calls:?}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox_runtime::{Outbox, OutboxProfile, TransactionalMessageHandler};
-use outbox_tests::{Engine, run};
+use outbox_tests::mysql;
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbErr,
     ExecResult, Statement, TransactionTrait,
@@ -76,56 +76,55 @@ impl TransactionalMessageHandler for Wordy {
     }
 }
 
-fn handlers_are_dropped_while_a_statement_is_prepared(timeout: Option<Duration>) {
-    run(Engine::MySql, true, |db| {
-        Box::pin(async move {
-            db.execute("CREATE TABLE gate (a INT, b INT, c INT)").await;
-            // Fewer than the handlers that are dropped.
-            let pool = pool(db, 4).await;
-            let wordy = Wordy::default();
-            let mut queue = Outbox::builder(pool.clone())
-                .profile(OutboxProfile::low_latency())
-                .queue("orders", QUEUE.partitions())
-                .retry(soon(1_000))
-                .lease(LeaseConfig {
-                    duration: Duration::from_millis(600),
-                    headroom: Duration::from_millis(200),
-                });
-            if let Some(timeout) = timeout {
-                queue = queue.timeout(timeout);
-            }
-            let running = queue.transactional(wordy.clone()).start().await.unwrap();
-            for round in 1..=5 {
-                let gate = Closed::table(db, "gate").await;
-                let before = wordy.0.load(Ordering::Acquire);
-                commit(db.connection(), "k", round).await;
-                eventually("the handler", async || {
-                    wordy.0.load(Ordering::Acquire) > before
-                })
-                .await;
-                // Past the end of the lease.
-                tokio::time::sleep(Duration::from_millis(700)).await;
-                gate.open().await;
-                let rows = i64::try_from(round).unwrap();
-                eventually("the row", async || {
-                    db.number("SELECT COUNT(*) FROM gate").await == rows
-                })
-                .await;
-            }
-            running.stop().await;
-            every_connection_came_back(pool).await;
+async fn handlers_are_dropped_while_a_statement_is_prepared(
+    db: &TestDb,
+    timeout: Option<Duration>,
+) {
+    db.execute("CREATE TABLE gate (a INT, b INT, c INT)").await;
+    // Fewer than the handlers that are dropped.
+    let pool = pool(db, 4).await;
+    let wordy = Wordy::default();
+    let mut queue = Outbox::builder(pool.clone())
+        .profile(OutboxProfile::low_latency())
+        .queue("orders", QUEUE.partitions())
+        .retry(soon(1_000))
+        .lease(LeaseConfig {
+            duration: Duration::from_millis(600),
+            headroom: Duration::from_millis(200),
+        });
+    if let Some(timeout) = timeout {
+        queue = queue.timeout(timeout);
+    }
+    let running = queue.transactional(wordy.clone()).start().await.unwrap();
+    for round in 1..=5 {
+        let gate = Closed::table(db, "gate").await;
+        let before = wordy.0.load(Ordering::Acquire);
+        commit(db.connection(), "k", round).await;
+        eventually("the handler", async || {
+            wordy.0.load(Ordering::Acquire) > before
         })
-    });
+        .await;
+        // Past the end of the lease.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        gate.open().await;
+        let rows = i64::try_from(round).unwrap();
+        eventually("the row", async || {
+            db.number("SELECT COUNT(*) FROM gate").await == rows
+        })
+        .await;
+    }
+    running.stop().await;
+    every_connection_came_back(pool).await;
 }
 
-#[test]
-fn at_the_end_of_a_lease_a_connection_is_not_lost_with_its_statement() {
-    handlers_are_dropped_while_a_statement_is_prepared(None);
+#[mysql]
+async fn at_the_end_of_a_lease_a_connection_is_not_lost_with_its_statement(db: &TestDb) {
+    handlers_are_dropped_while_a_statement_is_prepared(db, None).await;
 }
 
-#[test]
-fn at_the_end_of_a_timeout_a_connection_is_not_lost_with_its_statement() {
-    handlers_are_dropped_while_a_statement_is_prepared(Some(Duration::from_millis(100)));
+#[mysql]
+async fn at_the_end_of_a_timeout_a_connection_is_not_lost_with_its_statement(db: &TestDb) {
+    handlers_are_dropped_while_a_statement_is_prepared(db, Some(Duration::from_millis(100))).await;
 }
 
 /// Fails the first time, when it is told to.
@@ -149,58 +148,50 @@ impl LeasedMessageHandler for FailsOnce {
 }
 
 /// With many keys at a time failures are written down while the lease runs.
-#[test]
-fn at_the_end_of_a_lease_bookkeeping_loses_no_connection_with_its_statement() {
-    run(Engine::MySql, true, |db| {
-        Box::pin(async move {
-            let pool = pool(db, 8).await;
-            let handler = FailsOnce::default();
-            let running = eager_orders(&pool)
-                .retry(soon(1_000))
-                .lease(LeaseConfig {
-                    duration: Duration::from_secs(3),
-                    headroom: Duration::from_secs(1),
-                })
-                .concurrency(4)
-                .leased(handler.clone())
-                .start()
-                .await
-                .unwrap();
-            commit(db.connection(), "k", 0).await;
-            handler.seen.reaches(1).await;
-            let attempts = Closed::table(db, "outbox_attempt").await;
-            handler.fail.notify_one();
-            waiting(db, "INSERT INTO outbox_attempt").await;
-            let now = db.from_now(0);
-            let over = format!("SELECT COUNT(*) FROM outbox_cursor WHERE lease_until <= {now}");
-            eventually("the end of the lease", async || db.number(&over).await == 1).await;
-            attempts.open().await;
-            handler.seen.reaches(2).await;
-            running.stop().await;
-            every_connection_came_back(pool).await;
+#[mysql]
+async fn at_the_end_of_a_lease_bookkeeping_loses_no_connection_with_its_statement(db: &TestDb) {
+    let pool = pool(db, 8).await;
+    let handler = FailsOnce::default();
+    let running = eager_orders(&pool)
+        .retry(soon(1_000))
+        .lease(LeaseConfig {
+            duration: Duration::from_secs(3),
+            headroom: Duration::from_secs(1),
         })
-    });
+        .concurrency(4)
+        .leased(handler.clone())
+        .start()
+        .await
+        .unwrap();
+    commit(db.connection(), "k", 0).await;
+    handler.seen.reaches(1).await;
+    let attempts = Closed::table(db, "outbox_attempt").await;
+    handler.fail.notify_one();
+    waiting(db, "INSERT INTO outbox_attempt").await;
+    let now = db.from_now(0);
+    let over = format!("SELECT COUNT(*) FROM outbox_cursor WHERE lease_until <= {now}");
+    eventually("the end of the lease", async || db.number(&over).await == 1).await;
+    attempts.open().await;
+    handler.seen.reaches(2).await;
+    running.stop().await;
+    every_connection_came_back(pool).await;
 }
 
 /// Whoever waits until all is handled may give up in the middle of a look.
-#[test]
-fn a_wait_for_all_to_be_handled_loses_no_connection_when_it_is_dropped() {
-    run(Engine::MySql, true, |db| {
-        Box::pin(async move {
-            let pool = pool(db, 8).await;
-            let running = orders(&pool).leased(Seen::default()).start().await.unwrap();
-            for table in ["outbox_incoming", "outbox_partition", "outbox_cursor"] {
-                let gate = Closed::table(db, table).await;
-                for _ in 0..3 {
-                    let limit = Duration::from_millis(100);
-                    let drained = tokio::time::timeout(limit, running.drained());
-                    drained.await.expect_err("the table is closed");
-                }
-                gate.open().await;
-            }
-            running.drained().await.unwrap();
-            running.stop().await;
-            every_connection_came_back(pool).await;
-        })
-    });
+#[mysql]
+async fn a_wait_for_all_to_be_handled_loses_no_connection_when_it_is_dropped(db: &TestDb) {
+    let pool = pool(db, 8).await;
+    let running = orders(&pool).leased(Seen::default()).start().await.unwrap();
+    for table in ["outbox_incoming", "outbox_partition", "outbox_cursor"] {
+        let gate = Closed::table(db, table).await;
+        for _ in 0..3 {
+            let limit = Duration::from_millis(100);
+            let drained = tokio::time::timeout(limit, running.drained());
+            drained.await.expect_err("the table is closed");
+        }
+        gate.open().await;
+    }
+    running.drained().await.unwrap();
+    running.stop().await;
+    every_connection_came_back(pool).await;
 }

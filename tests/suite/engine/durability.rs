@@ -3,7 +3,7 @@
 use super::scripted::{Act, Kind, Scripted, create_ledger, ledger};
 use super::*;
 use outbox_runtime::{Outbox, OutboxBuilder};
-use outbox_tests::{Engine, run};
+use outbox_tests::postgres;
 use std::collections::BTreeSet;
 
 /// Makes every transaction that writes to one of these tables note, as it commits,
@@ -65,44 +65,32 @@ fn every_stage(waits: &str) -> BTreeSet<String> {
     stages.map(|stage| format!("{stage} {waits}")).into()
 }
 
-#[test]
-fn our_own_commits_do_not_wait_for_the_disk() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            deliver(db, &[Kind::LeasedEach], |builder| builder).await;
-            assert_eq!(noted(db, "true").await, every_stage("off"));
-        })
-    });
+#[postgres]
+async fn our_own_commits_do_not_wait_for_the_disk(db: &TestDb) {
+    deliver(db, &[Kind::LeasedEach], |builder| builder).await;
+    assert_eq!(noted(db, "true").await, every_stage("off"));
 }
 
-#[test]
-fn synchronous_bookkeeping_waits_for_the_disk() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            let option = OutboxBuilder::synchronous_bookkeeping;
-            deliver(db, &[Kind::LeasedEach], option).await;
-            assert_eq!(noted(db, "true").await, every_stage("on"));
-        })
-    });
+#[postgres]
+async fn synchronous_bookkeeping_waits_for_the_disk(db: &TestDb) {
+    let option = OutboxBuilder::synchronous_bookkeeping;
+    deliver(db, &[Kind::LeasedEach], option).await;
+    assert_eq!(noted(db, "true").await, every_stage("on"));
 }
 
-#[test]
-fn a_commit_with_a_users_writes_always_waits_for_the_disk() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            let kinds = [Kind::TransactionalEach, Kind::TransactionalBatch];
-            deliver(db, &kinds, |builder| builder).await;
-            for kind in kinds {
-                assert_eq!(ledger(db, &kind.consumer()).await.len(), 20);
-            }
-            let users = "xid IN (SELECT xid FROM noted WHERE what = 'INSERT ledger')";
-            let expected = ["INSERT ledger on", "UPDATE outbox_cursor on"].map(String::from);
-            assert_eq!(noted(db, users).await, expected.into());
-            // The other commits of the same outbox are not held back by that.
-            let ours = format!("NOT {users} AND what <> 'UPDATE outbox_cursor'");
-            let mut expected = every_stage("off");
-            expected.remove("UPDATE outbox_cursor off");
-            assert_eq!(noted(db, &ours).await, expected);
-        })
-    });
+#[postgres]
+async fn a_commit_with_a_users_writes_always_waits_for_the_disk(db: &TestDb) {
+    let kinds = [Kind::TransactionalEach, Kind::TransactionalBatch];
+    deliver(db, &kinds, |builder| builder).await;
+    for kind in kinds {
+        assert_eq!(ledger(db, &kind.consumer()).await.len(), 20);
+    }
+    let users = "xid IN (SELECT xid FROM noted WHERE what = 'INSERT ledger')";
+    let expected = ["INSERT ledger on", "UPDATE outbox_cursor on"].map(String::from);
+    assert_eq!(noted(db, users).await, expected.into());
+    // The other commits of the same outbox are not held back by that.
+    let ours = format!("NOT {users} AND what <> 'UPDATE outbox_cursor'");
+    let mut expected = every_stage("off");
+    expected.remove("UPDATE outbox_cursor off");
+    assert_eq!(noted(db, &ours).await, expected);
 }

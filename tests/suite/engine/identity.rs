@@ -5,7 +5,7 @@ use super::quarantine::{WAYS, start};
 use super::scripted::{Act, Kind, Scripted, create_ledger};
 use super::*;
 use outbox::{DeadLetterFilter, DeadLetters, UniqueId};
-use outbox_tests::{Engine, on_every_engine};
+use outbox_tests::{Engine, every_engine};
 use std::collections::BTreeSet;
 
 /// A call: which message, and in which attempt.
@@ -63,105 +63,130 @@ async fn nonces(db: &TestDb) -> BTreeSet<i64> {
     found.into_iter().collect()
 }
 
-on_every_engine! {
-    async fn a_unique_id_stays_over_attempts_and_in_a_dead_letter_and_when_it_is_requeued(db: &TestDb) {
-        let naming = Naming::default();
-        let running = orders(db.connection()).retry(soon(5)).leased(naming.clone()).start().await.unwrap();
-        commit(db.connection(), "k", 0).await;
-        let letters = DeadLetters::new(db.connection().clone());
-        let all = DeadLetterFilter::new();
-        eventually("a letter", async || letters.count(&all).await.unwrap() == 1).await;
-        let letter = letters.list(&all).await.unwrap().remove(0);
-        letters.requeue(letter.id).await.unwrap();
-        eventually("the requeued one", async || naming.calls().len() == 3).await;
-        running.stop().await;
+#[every_engine]
+async fn a_unique_id_stays_over_attempts_and_in_a_dead_letter_and_when_it_is_requeued(db: &TestDb) {
+    let naming = Naming::default();
+    let running = orders(db.connection())
+        .retry(soon(5))
+        .leased(naming.clone())
+        .start()
+        .await
+        .unwrap();
+    commit(db.connection(), "k", 0).await;
+    let letters = DeadLetters::new(db.connection().clone());
+    let all = DeadLetterFilter::new();
+    eventually("a letter", async || letters.count(&all).await.unwrap() == 1).await;
+    let letter = letters.list(&all).await.unwrap().remove(0);
+    letters.requeue(letter.id).await.unwrap();
+    eventually("the requeued one", async || naming.calls().len() == 3).await;
+    running.stop().await;
 
-        let calls = naming.calls();
-        let unique: BTreeSet<UniqueId> = calls.iter().map(|call| call.unique_id).collect();
-        assert_eq!(unique, BTreeSet::from([letter.unique_id]), "{calls:?}");
-        assert_eq!(calls[0].id, calls[1].id);
-        assert_ne!(calls[1].id, calls[2].id, "another row");
-        let slot = outbox::Slot::of_key(b"k");
-        assert_eq!((letter.slot, letter.partition), (slot, slot.partition(QUEUE.partitions())));
+    let calls = naming.calls();
+    let unique: BTreeSet<UniqueId> = calls.iter().map(|call| call.unique_id).collect();
+    assert_eq!(unique, BTreeSet::from([letter.unique_id]), "{calls:?}");
+    assert_eq!(calls[0].id, calls[1].id);
+    assert_ne!(calls[1].id, calls[2].id, "another row");
+    let slot = outbox::Slot::of_key(b"k");
+    assert_eq!(
+        (letter.slot, letter.partition),
+        (slot, slot.partition(QUEUE.partitions()))
+    );
+}
+
+#[every_engine]
+async fn no_two_messages_share_one_in_lists_and_alone(db: &TestDb) {
+    commit_many(db, &QUEUE, "k", 0..500).await;
+    for n in 0..20 {
+        commit(db.connection(), "k", n).await;
     }
+    assert_eq!(nonces(db).await.len(), 520);
+}
 
-    async fn no_two_messages_share_one_in_lists_and_alone(db: &TestDb) {
-        commit_many(db, &QUEUE, "k", 0..500).await;
-        for n in 0..20 {
-            commit(db.connection(), "k", n).await;
-        }
-        assert_eq!(nonces(db).await.len(), 520);
+#[every_engine]
+async fn a_message_that_is_given_the_id_of_a_lost_one_has_another_unique_id(db: &TestDb) {
+    let first = enqueue(db.connection(), &QUEUE, message("k", 0))
+        .await
+        .unwrap();
+    let naming = Naming::default();
+    let start = async || {
+        orders(db.connection())
+            .leased(naming.clone())
+            .start()
+            .await
+            .unwrap()
+    };
+    let running = start().await;
+    eventually("a call", async || !naming.calls().is_empty()).await;
+    running.stop().await;
+    let lost = naming.calls()[0];
+    for table in ["outbox_attempt", "outbox_outgoing", "outbox_body"] {
+        db.execute(&format!("DELETE FROM {table}")).await;
     }
-
-    async fn a_message_that_is_given_the_id_of_a_lost_one_has_another_unique_id(db: &TestDb) {
-        let first = enqueue(db.connection(), &QUEUE, message("k", 0)).await.unwrap();
-        let naming = Naming::default();
-        let start = async || orders(db.connection()).leased(naming.clone()).start().await.unwrap();
-        let running = start().await;
-        eventually("a call", async || !naming.calls().is_empty()).await;
-        running.stop().await;
-        let lost = naming.calls()[0];
-        for table in ["outbox_attempt", "outbox_outgoing", "outbox_body"] {
-            db.execute(&format!("DELETE FROM {table}")).await;
-        }
-        db.execute("UPDATE outbox_partition SET sequence = 0").await;
-        db.execute("UPDATE outbox_cursor SET processed_seq = 0, claimed_seq = 0").await;
-        count_again_from(db, first.get()).await;
-        let second = enqueue(db.connection(), &QUEUE, message("k", 1)).await.unwrap();
-        assert_eq!(second, first, "the id comes again");
-        let running = start().await;
-        eventually("another call", async || {
-            naming.calls().iter().any(|call| call.unique_id != lost.unique_id)
-        })
+    db.execute("UPDATE outbox_partition SET sequence = 0").await;
+    db.execute("UPDATE outbox_cursor SET processed_seq = 0, claimed_seq = 0")
         .await;
-        running.stop().await;
-        assert!(naming.calls().iter().all(|call| call.id == first.get()));
-    }
+    count_again_from(db, first.get()).await;
+    let second = enqueue(db.connection(), &QUEUE, message("k", 1))
+        .await
+        .unwrap();
+    assert_eq!(second, first, "the id comes again");
+    let running = start().await;
+    eventually("another call", async || {
+        naming
+            .calls()
+            .iter()
+            .any(|call| call.unique_id != lost.unique_id)
+    })
+    .await;
+    running.stop().await;
+    assert!(naming.calls().iter().all(|call| call.id == first.get()));
+}
 
-    async fn a_claim_says_how_long_its_lease_is(db: &TestDb) {
-        create_ledger(db).await;
-        for way in WAYS {
-            let gated = Gated::new(Manners::Ignore);
-            let running = start(db, way, &gated).await;
-            commit(db.connection(), "k", 0).await;
-            gated.entered(1).await;
-            let milliseconds = LeaseConfig::default().duration.as_millis();
-            let held = format!(
-                "SELECT COUNT(*) FROM outbox_cursor WHERE consumer = '{}' \
-                 AND lease_owner IS NOT NULL AND lease_ms = {milliseconds}",
-                way.0
-            );
-            assert_eq!(db.number(&held).await, 1, "{}", way.0);
-            gated.open();
-            running.stop().await;
-        }
-    }
-
-    /// The first failure is what `give_up_after` is to count from: it is kept.
-    async fn the_time_of_the_first_failure_stays(db: &TestDb) {
-        let handler = Scripted::new(Kind::LeasedEach, |_, _| {
-            Act::RetryAfter(Duration::from_millis(30))
-        });
-        let queue = eager_orders(db.connection()).retry(soon(1_000));
-        let running = handler.serve(queue).start().await.unwrap();
+#[every_engine]
+async fn a_claim_says_how_long_its_lease_is(db: &TestDb) {
+    create_ledger(db).await;
+    for way in WAYS {
+        let gated = Gated::new(Manners::Ignore);
+        let running = start(db, way, &gated).await;
         commit(db.connection(), "k", 0).await;
-        let failed = async |times: u32| {
-            let count = "SELECT COUNT(*) FROM outbox_attempt WHERE failures";
-            db.number(&format!("{count} >= {times}")).await == 1
-        };
-        let first = async || {
-            let texts = match db.engine() {
-                Engine::Sqlite => "SELECT CAST(first_failed_at AS TEXT) FROM outbox_attempt",
-                Engine::MySql => "SELECT CAST(first_failed_at AS CHAR) FROM outbox_attempt",
-                Engine::Postgres => "SELECT first_failed_at::text FROM outbox_attempt",
-            };
-            db.texts(texts).await
-        };
-        eventually("a failure", async || failed(1).await).await;
-        let noted = first().await;
-        eventually("more", async || failed(4).await).await;
-        assert_eq!(first().await, noted);
-        assert_eq!(noted.len(), 1);
+        gated.entered(1).await;
+        let milliseconds = LeaseConfig::default().duration.as_millis();
+        let held = format!(
+            "SELECT COUNT(*) FROM outbox_cursor WHERE consumer = '{}' \
+             AND lease_owner IS NOT NULL AND lease_ms = {milliseconds}",
+            way.0
+        );
+        assert_eq!(db.number(&held).await, 1, "{}", way.0);
+        gated.open();
         running.stop().await;
     }
+}
+
+/// The first failure is what `give_up_after` is to count from: it is kept.
+#[every_engine]
+async fn the_time_of_the_first_failure_stays(db: &TestDb) {
+    let handler = Scripted::new(Kind::LeasedEach, |_, _| {
+        Act::RetryAfter(Duration::from_millis(30))
+    });
+    let queue = eager_orders(db.connection()).retry(soon(1_000));
+    let running = handler.serve(queue).start().await.unwrap();
+    commit(db.connection(), "k", 0).await;
+    let failed = async |times: u32| {
+        let count = "SELECT COUNT(*) FROM outbox_attempt WHERE failures";
+        db.number(&format!("{count} >= {times}")).await == 1
+    };
+    let first = async || {
+        let texts = match db.engine() {
+            Engine::Sqlite => "SELECT CAST(first_failed_at AS TEXT) FROM outbox_attempt",
+            Engine::MySql => "SELECT CAST(first_failed_at AS CHAR) FROM outbox_attempt",
+            Engine::Postgres => "SELECT first_failed_at::text FROM outbox_attempt",
+        };
+        db.texts(texts).await
+    };
+    eventually("a failure", async || failed(1).await).await;
+    let noted = first().await;
+    eventually("more", async || failed(4).await).await;
+    assert_eq!(first().await, noted);
+    assert_eq!(noted.len(), 1);
+    running.stop().await;
 }

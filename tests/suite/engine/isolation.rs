@@ -4,7 +4,7 @@ use super::order::Keys;
 use super::scripted::{Act, Kind, Scripted, create_ledger, ledger};
 use super::*;
 use outbox_runtime::{Outbox, OutboxProfile};
-use outbox_tests::on_every_server;
+use outbox_tests::every_server;
 
 async fn assert_works(db: &TestDb, level: &'static str) {
     create_ledger(db).await;
@@ -34,12 +34,12 @@ async fn assert_works(db: &TestDb, level: &'static str) {
     }
 }
 
-on_every_server! {
-    async fn a_database_of_repeatable_read_works(db: &TestDb) {
-        assert_works(db, "REPEATABLE READ").await;
-    }
+#[every_server]
+async fn a_database_of_repeatable_read_works(db: &TestDb) {
+    assert_works(db, "REPEATABLE READ").await;
+}
 
-    async fn a_database_of_serializable_transactions_works(db: &TestDb) {
-        assert_works(db, "SERIALIZABLE").await;
-    }
+#[every_server]
+async fn a_database_of_serializable_transactions_works(db: &TestDb) {
+    assert_works(db, "SERIALIZABLE").await;
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox_runtime::{OutboxHandle, TransactionalMessageHandler};
-use outbox_tests::{Engine, on_every_server};
+use outbox_tests::{Engine, every_server};
 use sea_orm::DatabaseTransaction;
 
 /// More than the 400 ms that a handler has of [`SHORT`].
@@ -167,25 +167,28 @@ async fn assert_a_stop_charges_nobody(db: &TestDb, way: Way) {
     assert_eq!((buried, slow.0.count()), (Vec::<String>::new(), 1));
 }
 
-on_every_server! {
-    async fn a_stop_while_many_keys_are_charged_charges_nobody(db: &TestDb) {
-        assert_a_stop_charges_nobody(db, Way::ManyKeys).await;
-    }
+#[every_server]
+async fn a_stop_while_many_keys_are_charged_charges_nobody(db: &TestDb) {
+    assert_a_stop_charges_nobody(db, Way::ManyKeys).await;
+}
 
-    async fn a_claim_that_took_too_long_is_given_back_uncharged(db: &TestDb) {
-        assert_not_buried(db, Way::OneByOne, TOO_LATE).await;
-    }
+#[every_server]
+async fn a_claim_that_took_too_long_is_given_back_uncharged(db: &TestDb) {
+    assert_not_buried(db, Way::OneByOne, TOO_LATE).await;
+}
 
-    async fn nor_is_it_charged_among_many_keys(db: &TestDb) {
-        assert_not_buried(db, Way::ManyKeys, TOO_LATE).await;
-    }
+#[every_server]
+async fn nor_is_it_charged_among_many_keys(db: &TestDb) {
+    assert_not_buried(db, Way::ManyKeys, TOO_LATE).await;
+}
 
-    /// Its handler would begin, and be dropped in the middle.
-    async fn nor_is_one_that_left_too_little_time(db: &TestDb) {
-        assert_not_buried(db, Way::OneByOne, LATE).await;
-    }
+/// Its handler would begin, and be dropped in the middle.
+#[every_server]
+async fn nor_is_one_that_left_too_little_time(db: &TestDb) {
+    assert_not_buried(db, Way::OneByOne, LATE).await;
+}
 
-    async fn nor_is_a_transactional_one_that_left_too_little_time(db: &TestDb) {
-        assert_not_buried(db, Way::Transactional, LATE).await;
-    }
+#[every_server]
+async fn nor_is_a_transactional_one_that_left_too_little_time(db: &TestDb) {
+    assert_not_buried(db, Way::Transactional, LATE).await;
 }

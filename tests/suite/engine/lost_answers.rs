@@ -3,7 +3,7 @@
 use super::*;
 use crate::captured_log::{lines, listen};
 use outbox_runtime::{Outbox, OutboxHandle};
-use outbox_tests::{Engine, LossyProxy, Lost, on_every_server};
+use outbox_tests::{Engine, LossyProxy, Lost, every_server};
 use sea_orm::{ConnectOptions, Database};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -126,53 +126,72 @@ async fn a_burial_whose_answer_is_lost(db: &TestDb, test: &str, concurrency: u32
     lossy.running.stop().await;
 }
 
-on_every_server! {
-    async fn a_burial_is_announced_although_the_answer_to_it_was_lost(db: &TestDb) {
-        a_burial_whose_answer_is_lost(db, "answer", 1).await;
-    }
+#[every_server]
+async fn a_burial_is_announced_although_the_answer_to_it_was_lost(db: &TestDb) {
+    a_burial_whose_answer_is_lost(db, "answer", 1).await;
+}
 
-    async fn so_is_one_among_many_keys(db: &TestDb) {
-        a_burial_whose_answer_is_lost(db, "answer-keys", 4).await;
-    }
+#[every_server]
+async fn so_is_one_among_many_keys(db: &TestDb) {
+    a_burial_whose_answer_is_lost(db, "answer-keys", 4).await;
+}
 
-    async fn a_burial_whose_answer_was_lost_is_announced_although_it_was_overtaken(db: &TestDb) {
-        a_burial_that_somebody_overtakes(db, "overtaken", 1).await;
-    }
+#[every_server]
+async fn a_burial_whose_answer_was_lost_is_announced_although_it_was_overtaken(db: &TestDb) {
+    a_burial_that_somebody_overtakes(db, "overtaken", 1).await;
+}
 
-    async fn so_is_an_overtaken_one_among_many_keys(db: &TestDb) {
-        a_burial_that_somebody_overtakes(db, "overtaken-keys", 4).await;
-    }
+#[every_server]
+async fn so_is_an_overtaken_one_among_many_keys(db: &TestDb) {
+    a_burial_that_somebody_overtakes(db, "overtaken-keys", 4).await;
+}
 
-    /// Somebody else claims the message meanwhile and handles it. The cursor is then just
-    /// where our burial would have left it.
-    async fn what_somebody_else_did_is_not_taken_for_a_burial_of_ours(db: &TestDb) {
-        let lossy = Lossy::start(db, "commit", Lost::Commit, 1).await;
-        commit_many(db, &lossy.queue, "k", 0..1).await;
-        lossy.proxy.failed().await;
-        db.execute(
-            "UPDATE outbox_cursor SET lease_owner = NULL, lease_until = NULL, \
-                lease_epoch = lease_epoch + 1, processed_seq = 1, claimed_seq = 1",
-        )
-        .await;
-        lossy.proxy.go_on();
-        eventually("that nobody knows", async || lossy.log(UNKNOWN) == 1).await;
-        assert_eq!(lossy.log("nothing was written"), 0, "nobody knows");
-        assert_eq!((lossy.told(), lossy.log("went to the dead letters")), (0, 0));
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_dead_letter").await, 0);
-        lossy.running.stop().await;
-    }
+/// Somebody else claims the message meanwhile and handles it. The cursor is then just
+/// where our burial would have left it.
+#[every_server]
+async fn what_somebody_else_did_is_not_taken_for_a_burial_of_ours(db: &TestDb) {
+    let lossy = Lossy::start(db, "commit", Lost::Commit, 1).await;
+    commit_many(db, &lossy.queue, "k", 0..1).await;
+    lossy.proxy.failed().await;
+    db.execute(
+        "UPDATE outbox_cursor SET lease_owner = NULL, lease_until = NULL, \
+            lease_epoch = lease_epoch + 1, processed_seq = 1, claimed_seq = 1",
+    )
+    .await;
+    lossy.proxy.go_on();
+    eventually("that nobody knows", async || lossy.log(UNKNOWN) == 1).await;
+    assert_eq!(lossy.log("nothing was written"), 0, "nobody knows");
+    assert_eq!(
+        (lossy.told(), lossy.log("went to the dead letters")),
+        (0, 0)
+    );
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_dead_letter").await,
+        0
+    );
+    lossy.running.stop().await;
+}
 
-    /// A commit that is lost is made again.
-    async fn a_burial_whose_commit_was_lost_is_made_and_announced_once(db: &TestDb) {
-        let lossy = Lossy::start(db, "again", Lost::Commit, 1).await;
-        commit_many(db, &lossy.queue, "k", 0..1).await;
-        lossy.proxy.failed().await;
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_dead_letter").await, 0);
-        lossy.proxy.go_on();
-        eventually("the hook", async || lossy.told() > 0).await;
-        lossy.running.drained().await.unwrap();
-        assert_eq!((lossy.told(), lossy.log("went to the dead letters")), (1, 1));
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_dead_letter").await, 1);
-        lossy.running.stop().await;
-    }
+/// A commit that is lost is made again.
+#[every_server]
+async fn a_burial_whose_commit_was_lost_is_made_and_announced_once(db: &TestDb) {
+    let lossy = Lossy::start(db, "again", Lost::Commit, 1).await;
+    commit_many(db, &lossy.queue, "k", 0..1).await;
+    lossy.proxy.failed().await;
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_dead_letter").await,
+        0
+    );
+    lossy.proxy.go_on();
+    eventually("the hook", async || lossy.told() > 0).await;
+    lossy.running.drained().await.unwrap();
+    assert_eq!(
+        (lossy.told(), lossy.log("went to the dead letters")),
+        (1, 1)
+    );
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_dead_letter").await,
+        1
+    );
+    lossy.running.stop().await;
 }

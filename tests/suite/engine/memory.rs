@@ -3,7 +3,7 @@
 use super::processes::{Worker, create_delivery, deliveries};
 use super::*;
 use outbox_runtime::{Batch, LeasedHandler, TransactionalHandler, WorkerTuning};
-use outbox_tests::{Engine, on_every_engine, run};
+use outbox_tests::{Engine, engines, every_engine};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, Statement,
 };
@@ -104,109 +104,109 @@ impl Metered {
     }
 }
 
+/// What 200 messages cost in batches of so many bytes.
+async fn cost(db: &TestDb, key: &str, batch_bytes: usize) -> i64 {
+    const EACH: usize = 200;
+    let metered = Metered::connect(db).await;
+    let seen = Sizes::default();
+    let running = outbox_runtime::Outbox::builder(metered.pool.clone())
+        .processor_tuning(processor(batch_bytes))
+        .queue(key, Partitions::of(1))
+        .batch(100)
+        .transactional_batch(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    let queue = Queue::try_of(key.to_owned(), Partitions::of(1)).unwrap();
+    let messages = (0..EACH).map(|n| padded(key, n, 4 * KIB));
+    outbox::enqueue_batch(db.connection(), &queue, messages)
+        .await
+        .unwrap();
+    eventually("all of them", async || seen.messages() == EACH).await;
+    running.stop().await;
+    metered.cost(db.engine()).await
+}
+
 /// PostgreSQL adds the bytes up in the statement.
-mod what_is_beyond_the_bytes_of_a_batch_is_not_read_each_time {
-    use super::*;
+#[engines(mysql, sqlite)]
+async fn what_is_beyond_the_bytes_of_a_batch_is_not_read_each_time(db: &TestDb) {
+    let whole = cost(db, "whole", MIB).await;
+    let single = cost(db, "single", 1).await;
+    // Each claim reads two to take one; all of a batch would be forty times as much.
+    assert!(
+        single < 8 * whole,
+        "{whole} in two batches, {single} one by one"
+    );
+}
 
-    /// What 200 messages cost in batches of so many bytes.
-    async fn cost(db: &TestDb, key: &str, batch_bytes: usize) -> i64 {
-        const EACH: usize = 200;
-        let metered = Metered::connect(db).await;
-        let seen = Sizes::default();
-        let running = outbox_runtime::Outbox::builder(metered.pool.clone())
-            .processor_tuning(processor(batch_bytes))
-            .queue(key, Partitions::of(1))
-            .batch(100)
-            .transactional_batch(seen.clone())
-            .start()
-            .await
-            .unwrap();
-        let queue = Queue::try_of(key.to_owned(), Partitions::of(1)).unwrap();
-        let messages = (0..EACH).map(|n| padded(key, n, 4 * KIB));
-        outbox::enqueue_batch(db.connection(), &queue, messages)
-            .await
-            .unwrap();
-        eventually("all of them", async || seen.messages() == EACH).await;
-        running.stop().await;
-        metered.cost(db.engine()).await
-    }
-
-    async fn case(db: &TestDb) {
-        let whole = cost(db, "whole", MIB).await;
-        let single = cost(db, "single", 1).await;
-        // Each claim reads two to take one; all of a batch would be forty times as much.
-        assert!(
-            single < 8 * whole,
-            "{whole} in two batches, {single} one by one"
+#[every_engine]
+async fn a_batch_ends_with_the_message_that_reaches_its_bytes(db: &TestDb) {
+    // Small ones, large ones, one that is larger than a batch, and small ones again.
+    let sizes = [[10; 20], [40 * KIB; 20], [300 * KIB; 20], [10; 20]].concat();
+    let messages = sizes
+        .iter()
+        .enumerate()
+        .map(|(n, size)| padded("k", n, *size));
+    outbox::enqueue_batch(db.connection(), &QUEUE, messages)
+        .await
+        .unwrap();
+    let (leased, transactional) = (Sizes::default(), Sizes::default());
+    let running = outbox_runtime::Outbox::builder(db.connection().clone())
+        .processor_tuning(processor(128 * KIB))
+        .queue("orders", QUEUE.partitions())
+        .leased_batch(leased.clone())
+        .queue("orders", QUEUE.partitions())
+        .consumer("transactional")
+        .transactional_batch(transactional.clone())
+        .start()
+        .await
+        .unwrap();
+    eventually("all of them", async || {
+        leased.messages() + transactional.messages() >= 2 * sizes.len()
+    })
+    .await;
+    drained(db).await;
+    running.stop().await;
+    for seen in [leased, transactional] {
+        let batches = seen.0.lock().unwrap().clone();
+        for batch in &batches {
+            let before_the_last: usize = batch[..batch.len() - 1].iter().sum();
+            assert!(before_the_last < 128 * KIB, "{batches:?}");
+        }
+        let all: Vec<usize> = batches
+            .concat()
+            .iter()
+            .map(|size| *size / 10 * 10)
+            .collect();
+        assert_eq!(
+            all,
+            sizes.iter().map(|size| *size / 10 * 10).collect::<Vec<_>>()
         );
-    }
-
-    #[test]
-    fn mysql() {
-        run(Engine::MySql, true, |db| Box::pin(case(db)));
-    }
-
-    #[test]
-    fn sqlite() {
-        run(Engine::Sqlite, true, |db| Box::pin(case(db)));
+        // Four of 40 KiB, one of 300; then they grow again.
+        assert!(batches.len() <= 1 + 6 + 20 + 5, "{} batches", batches.len());
     }
 }
 
-on_every_engine! {
-    async fn a_batch_ends_with_the_message_that_reaches_its_bytes(db: &TestDb) {
-        // Small ones, large ones, one that is larger than a batch, and small ones again.
-        let sizes = [[10; 20], [40 * KIB; 20], [300 * KIB; 20], [10; 20]].concat();
-        let messages = sizes.iter().enumerate().map(|(n, size)| padded("k", n, *size));
-        outbox::enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
-        let (leased, transactional) = (Sizes::default(), Sizes::default());
-        let running = outbox_runtime::Outbox::builder(db.connection().clone())
-            .processor_tuning(processor(128 * KIB))
-            .queue("orders", QUEUE.partitions())
-            .leased_batch(leased.clone())
-            .queue("orders", QUEUE.partitions())
-            .consumer("transactional")
-            .transactional_batch(transactional.clone())
-            .start()
+#[every_engine]
+async fn the_memory_of_a_process_is_bounded_by_bytes(db: &TestDb) {
+    const EACH: usize = 60;
+    create_delivery(db).await;
+    for (partition, key) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let messages =
+            (0..EACH).map(|n| padded(key, n, MIB).to_partition(u32::try_from(partition).unwrap()));
+        outbox::enqueue_batch(db.connection(), &QUEUE, messages)
             .await
             .unwrap();
-        eventually("all of them", async || {
-            leased.messages() + transactional.messages() >= 2 * sizes.len()
-        })
-        .await;
-        drained(db).await;
-        running.stop().await;
-        for seen in [leased, transactional] {
-            let batches = seen.0.lock().unwrap().clone();
-            for batch in &batches {
-                let before_the_last: usize = batch[..batch.len() - 1].iter().sum();
-                assert!(before_the_last < 128 * KIB, "{batches:?}");
-            }
-            let all: Vec<usize> = batches.concat().iter().map(|size| *size / 10 * 10).collect();
-            assert_eq!(all, sizes.iter().map(|size| *size / 10 * 10).collect::<Vec<_>>());
-            // Four of 40 KiB, one of 300; then they grow again.
-            assert!(batches.len() <= 1 + 6 + 20 + 5, "{} batches", batches.len());
-        }
     }
-
-    async fn the_memory_of_a_process_is_bounded_by_bytes(db: &TestDb) {
-        const EACH: usize = 60;
-        create_delivery(db).await;
-        for (partition, key) in ["a", "b", "c", "d"].into_iter().enumerate() {
-            let messages = (0..EACH).map(|n| {
-                padded(key, n, MIB).to_partition(u32::try_from(partition).unwrap())
-            });
-            outbox::enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
-        }
-        // Two consumers, four partitions each, and batches of as many as there are.
-        let mut worker = Worker::with(db, &["1000/1/100"]);
-        let total = i64::try_from(4 * EACH).unwrap();
-        eventually("all deliveries", async || {
-            deliveries(db, "consumer = 'default'").await == total
-                && deliveries(db, "consumer = 'ledger'").await == total
-        })
-        .await;
-        let peak = worker.peak_memory();
-        worker.stop().await;
-        assert!(peak < 300 * MIB, "{} MiB", peak / MIB);
-    }
+    // Two consumers, four partitions each, and batches of as many as there are.
+    let mut worker = Worker::with(db, &["1000/1/100"]);
+    let total = i64::try_from(4 * EACH).unwrap();
+    eventually("all deliveries", async || {
+        deliveries(db, "consumer = 'default'").await == total
+            && deliveries(db, "consumer = 'ledger'").await == total
+    })
+    .await;
+    let peak = worker.peak_memory();
+    worker.stop().await;
+    assert!(peak < 300 * MIB, "{} MiB", peak / MIB);
 }

@@ -3,7 +3,7 @@
 use super::scripted::{create_ledger, ledger};
 use super::*;
 use outbox_runtime::{Outbox, OutboxProfile, TransactionalMessageHandler};
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, TransactionTrait};
 
 /// Begins a nested transaction with some messages, and keeps it.
@@ -137,14 +137,14 @@ async fn assert_exact_midway(db: &TestDb, ending: Ending) {
     running.stop().await;
 }
 
-on_every_engine! {
-    async fn a_nested_transaction_given_up_midway_takes_no_other_message_along(db: &TestDb) {
-        assert_exact_midway(db, Ending::RollBack).await;
-    }
+#[every_engine]
+async fn a_nested_transaction_given_up_midway_takes_no_other_message_along(db: &TestDb) {
+    assert_exact_midway(db, Ending::RollBack).await;
+}
 
-    async fn a_nested_transaction_committed_midway_doubles_nothing(db: &TestDb) {
-        assert_exact_midway(db, Ending::Commit).await;
-    }
+#[every_engine]
+async fn a_nested_transaction_committed_midway_doubles_nothing(db: &TestDb) {
+    assert_exact_midway(db, Ending::Commit).await;
 }
 
 /// Unlike a drop this waits for who uses the connection.
@@ -152,20 +152,21 @@ async fn give_up(nested: DatabaseTransaction) {
     let _ = nested.rollback().await;
 }
 
-on_every_engine! {
-    async fn a_nested_transaction_that_is_given_up_later_loses_nothing(db: &TestDb) {
-        assert_exact(db, 10, give_up).await;
-    }
+#[every_engine]
+async fn a_nested_transaction_that_is_given_up_later_loses_nothing(db: &TestDb) {
+    assert_exact(db, 10, give_up).await;
+}
 
-    async fn a_nested_transaction_kept_by_a_batch_of_one_loses_nothing(db: &TestDb) {
-        assert_exact(db, 1, give_up).await;
-    }
+#[every_engine]
+async fn a_nested_transaction_kept_by_a_batch_of_one_loses_nothing(db: &TestDb) {
+    assert_exact(db, 1, give_up).await;
+}
 
-    async fn a_nested_transaction_that_is_committed_later_doubles_nothing(db: &TestDb) {
-        assert_exact(db, 10, async |nested| {
-            // Whether it still can be is the database's to say.
-            let _ = nested.commit().await;
-        })
-        .await;
-    }
+#[every_engine]
+async fn a_nested_transaction_that_is_committed_later_doubles_nothing(db: &TestDb) {
+    assert_exact(db, 10, async |nested| {
+        // Whether it still can be is the database's to say.
+        let _ = nested.commit().await;
+    })
+    .await;
 }

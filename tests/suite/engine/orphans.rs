@@ -3,7 +3,7 @@
 
 use super::budget::{calls, count_statements, listed};
 use super::*;
-use outbox_tests::{Engine, run};
+use outbox_tests::{Engine, engines, mysql, postgres};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, Statement, TransactionTrait,
 };
@@ -45,64 +45,38 @@ async fn start(db: &DatabaseConnection) -> outbox_runtime::OutboxHandle {
     orders(db).leased(Seen::default()).start().await.unwrap()
 }
 
-mod a_body_that_nobody_refers_to_is_deleted_after_an_hour {
-    use super::*;
-
-    async fn case(db: &TestDb) {
-        leave_orphan(db).await;
-        commit_many(db, &NOBODY, "waits", 0..1).await;
-        age(db).await;
-        leave_orphan(db).await;
-        let running = start(db.connection()).await;
-        eventually("the orphan's end", async || bodies(db).await == 2).await;
-        running.stop().await;
-        let kept = db.column("SELECT id FROM outbox_body ORDER BY id").await;
-        assert_eq!(kept, [2, 3], "one waits, one is young");
-    }
-
-    #[test]
-    fn mysql() {
-        run(Engine::MySql, true, |db| Box::pin(case(db)));
-    }
-
-    #[test]
-    fn sqlite() {
-        run(Engine::Sqlite, true, |db| Box::pin(case(db)));
-    }
+#[engines(mysql, sqlite)]
+async fn a_body_that_nobody_refers_to_is_deleted_after_an_hour(db: &TestDb) {
+    leave_orphan(db).await;
+    commit_many(db, &NOBODY, "waits", 0..1).await;
+    age(db).await;
+    leave_orphan(db).await;
+    let running = start(db.connection()).await;
+    eventually("the orphan's end", async || bodies(db).await == 2).await;
+    running.stop().await;
+    let kept = db.column("SELECT id FROM outbox_body ORDER BY id").await;
+    assert_eq!(kept, [2, 3], "one waits, one is young");
 }
 
-mod one_beyond_many_old_messages_is_deleted_too {
-    use super::*;
-
-    async fn case(db: &TestDb) {
-        commit_many(db, &NOBODY, "waits", 0..MANY).await;
-        leave_orphan(db).await;
-        let paused = start(db.connection()).await;
-        paused.outbox().pause("orders").await.unwrap();
-        commit_many(db, &QUEUE, "paused", 0..10).await;
-        eventually("their numbers", async || {
-            db.number("SELECT COUNT(*) FROM outbox_outgoing").await == 10
-        })
-        .await;
-        paused.stop().await;
-        leave_orphan(db).await;
-        age(db).await;
-        let waiting = i64::try_from(MANY).unwrap() + 10;
-        assert_eq!(bodies(db).await, waiting + 2);
-        let running = start(db.connection()).await;
-        eventually("the orphans' end", async || bodies(db).await == waiting).await;
-        running.stop().await;
-    }
-
-    #[test]
-    fn mysql() {
-        run(Engine::MySql, true, |db| Box::pin(case(db)));
-    }
-
-    #[test]
-    fn sqlite() {
-        run(Engine::Sqlite, true, |db| Box::pin(case(db)));
-    }
+#[engines(mysql, sqlite)]
+async fn one_beyond_many_old_messages_is_deleted_too(db: &TestDb) {
+    commit_many(db, &NOBODY, "waits", 0..MANY).await;
+    leave_orphan(db).await;
+    let paused = start(db.connection()).await;
+    paused.outbox().pause("orders").await.unwrap();
+    commit_many(db, &QUEUE, "paused", 0..10).await;
+    eventually("their numbers", async || {
+        db.number("SELECT COUNT(*) FROM outbox_outgoing").await == 10
+    })
+    .await;
+    paused.stop().await;
+    leave_orphan(db).await;
+    age(db).await;
+    let waiting = i64::try_from(MANY).unwrap() + 10;
+    assert_eq!(bodies(db).await, waiting + 2);
+    let running = start(db.connection()).await;
+    eventually("the orphans' end", async || bodies(db).await == waiting).await;
+    running.stop().await;
 }
 
 /// How many transactions the only connection of a MySQL pool has begun.
@@ -114,52 +88,44 @@ async fn begun(only: &DatabaseConnection) -> i64 {
     count.parse().unwrap()
 }
 
-#[test]
-fn of_several_processes_one_at_a_time_looks_for_them() {
-    run(Engine::MySql, true, |db| {
-        Box::pin(async move {
-            leave_orphan(db).await;
-            age(db).await;
-            // As another process that is at it.
-            let other = db.connect().await.begin().await.unwrap();
-            other
-                .execute_unprepared("SELECT 1 FROM outbox_schema FOR UPDATE")
-                .await
-                .unwrap();
-            let mut options = ConnectOptions::new(db.url());
-            options.max_connections(1).sqlx_logging(false);
-            let only = Database::connect(options).await.unwrap();
-            let running = start(&only).await;
-            let before = begun(&only).await;
-            eventually("two passes that leave it to the other", async || {
-                begun(&only).await >= before + 2
-            })
-            .await;
-            assert_eq!(bodies(db).await, 1);
-            other.rollback().await.unwrap();
-            eventually("the orphan's end", async || bodies(db).await == 0).await;
-            running.stop().await;
-        })
-    });
+#[mysql]
+async fn of_several_processes_one_at_a_time_looks_for_them(db: &TestDb) {
+    leave_orphan(db).await;
+    age(db).await;
+    // As another process that is at it.
+    let other = db.connect().await.begin().await.unwrap();
+    other
+        .execute_unprepared("SELECT 1 FROM outbox_schema FOR UPDATE")
+        .await
+        .unwrap();
+    let mut options = ConnectOptions::new(db.url());
+    options.max_connections(1).sqlx_logging(false);
+    let only = Database::connect(options).await.unwrap();
+    let running = start(&only).await;
+    let before = begun(&only).await;
+    eventually("two passes that leave it to the other", async || {
+        begun(&only).await >= before + 2
+    })
+    .await;
+    assert_eq!(bodies(db).await, 1);
+    other.rollback().await.unwrap();
+    eventually("the orphan's end", async || bodies(db).await == 0).await;
+    running.stop().await;
 }
 
-#[test]
-fn a_start_on_postgres_does_not_look_through_all_bodies() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            count_statements(db).await;
-            let seen = Seen::default();
-            let running = start_eager(db, &seen).await;
-            commit(db.connection(), "k", 0).await;
-            seen.reaches(1).await;
-            drained(db).await;
-            running.stop().await;
-            // Not this test's own counting. All others read bodies by their id.
-            let scans = calls(
-                db,
-                "query LIKE 'SELECT%FROM outbox_body%' AND query NOT LIKE 'SELECT COUNT%'",
-            );
-            assert_eq!(scans.await, 0, "{}", listed(db).await);
-        })
-    });
+#[postgres]
+async fn a_start_on_postgres_does_not_look_through_all_bodies(db: &TestDb) {
+    count_statements(db).await;
+    let seen = Seen::default();
+    let running = start_eager(db, &seen).await;
+    commit(db.connection(), "k", 0).await;
+    seen.reaches(1).await;
+    drained(db).await;
+    running.stop().await;
+    // Not this test's own counting. All others read bodies by their id.
+    let scans = calls(
+        db,
+        "query LIKE 'SELECT%FROM outbox_body%' AND query NOT LIKE 'SELECT COUNT%'",
+    );
+    assert_eq!(scans.await, 0, "{}", listed(db).await);
 }

@@ -2,7 +2,7 @@
 
 use super::processes::{Worker, create_delivery};
 use super::*;
-use outbox_tests::{on_every_engine, on_every_server};
+use outbox_tests::{every_engine, every_server};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -104,44 +104,82 @@ impl Case {
     }
 }
 
-on_every_engine! {
-    async fn a_message_that_aborts_its_process_is_buried_alone(db: &TestDb) {
-        Case { consumer: "default", text: "a:7", max_attempts: 3, pace: "500", each: 15 }
-            .assert_buried_alone(db)
-            .await;
+#[every_engine]
+async fn a_message_that_aborts_its_process_is_buried_alone(db: &TestDb) {
+    Case {
+        consumer: "default",
+        text: "a:7",
+        max_attempts: 3,
+        pace: "500",
+        each: 15,
     }
+    .assert_buried_alone(db)
+    .await;
+}
 
-    async fn a_message_that_aborts_its_process_in_a_transaction_is_buried_alone(db: &TestDb) {
-        Case { consumer: "ledger", text: "a:7", max_attempts: 3, pace: "500", each: 15 }
-            .assert_buried_alone(db)
-            .await;
+#[every_engine]
+async fn a_message_that_aborts_its_process_in_a_transaction_is_buried_alone(db: &TestDb) {
+    Case {
+        consumer: "ledger",
+        text: "a:7",
+        max_attempts: 3,
+        pace: "500",
+        each: 15,
     }
+    .assert_buried_alone(db)
+    .await;
 }
 
 // There is one writer on SQLite: slow neighbours would die of waiting for it.
-on_every_server! {
-    /// Neighbours on other partitions that are always at work when the process dies.
-    async fn slow_neighbours_of_a_deadly_message_are_not_buried_with_it(db: &TestDb) {
-        Case { consumer: "default", text: "a:0", max_attempts: 2, pace: "100000", each: 3 }
-            .assert_buried_alone(db)
-            .await;
+/// Neighbours on other partitions that are always at work when the process dies.
+#[every_server]
+async fn slow_neighbours_of_a_deadly_message_are_not_buried_with_it(db: &TestDb) {
+    Case {
+        consumer: "default",
+        text: "a:0",
+        max_attempts: 2,
+        pace: "100000",
+        each: 3,
     }
+    .assert_buried_alone(db)
+    .await;
+}
 
-    async fn nor_if_there_is_but_one_attempt(db: &TestDb) {
-        Case { consumer: "default", text: "a:0", max_attempts: 1, pace: "100000", each: 3 }
-            .assert_buried_alone(db)
-            .await;
+#[every_server]
+async fn nor_if_there_is_but_one_attempt(db: &TestDb) {
+    Case {
+        consumer: "default",
+        text: "a:0",
+        max_attempts: 1,
+        pace: "100000",
+        each: 3,
     }
+    .assert_buried_alone(db)
+    .await;
+}
 
-    async fn a_message_that_aborts_its_process_is_buried_alone_among_many_keys(db: &TestDb) {
-        Case { consumer: "default", text: "a:7", max_attempts: 3, pace: "500/8", each: 15 }
-            .assert_buried_alone(db)
-            .await;
+#[every_server]
+async fn a_message_that_aborts_its_process_is_buried_alone_among_many_keys(db: &TestDb) {
+    Case {
+        consumer: "default",
+        text: "a:7",
+        max_attempts: 3,
+        pace: "500/8",
+        each: 15,
     }
+    .assert_buried_alone(db)
+    .await;
+}
 
-    async fn slow_neighbours_among_many_keys_are_not_buried_with_it(db: &TestDb) {
-        Case { consumer: "default", text: "a:0", max_attempts: 2, pace: "100000/8", each: 3 }
-            .assert_buried_alone(db)
-            .await;
+#[every_server]
+async fn slow_neighbours_among_many_keys_are_not_buried_with_it(db: &TestDb) {
+    Case {
+        consumer: "default",
+        text: "a:0",
+        max_attempts: 2,
+        pace: "100000/8",
+        each: 3,
     }
+    .assert_buried_alone(db)
+    .await;
 }

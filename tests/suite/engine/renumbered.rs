@@ -4,7 +4,7 @@
 use super::gated::{Gated, Manners};
 use super::scripted::create_ledger;
 use super::*;
-use outbox_tests::{on_every_engine, on_every_server};
+use outbox_tests::{every_engine, every_server};
 
 /// Lets two messages change their numbers while the first of them is handled, under the same
 /// claim: none is passed by.
@@ -33,15 +33,13 @@ async fn assert_none_is_passed_by(db: &TestDb, transactional: bool) {
     assert!(seen.contains(&1), "only {seen:?} were delivered");
 }
 
-on_every_engine! {
-    async fn an_acknowledgement_passes_only_the_message_it_is_about(db: &TestDb) {
-        assert_none_is_passed_by(db, false).await;
-    }
+#[every_engine]
+async fn an_acknowledgement_passes_only_the_message_it_is_about(db: &TestDb) {
+    assert_none_is_passed_by(db, false).await;
 }
 
 // On SQLite nobody else can write while a handler's transaction is open.
-on_every_server! {
-    async fn a_transaction_passes_only_the_message_it_is_about(db: &TestDb) {
-        assert_none_is_passed_by(db, true).await;
-    }
+#[every_server]
+async fn a_transaction_passes_only_the_message_it_is_about(db: &TestDb) {
+    assert_none_is_passed_by(db, true).await;
 }

@@ -4,7 +4,7 @@
 use super::scripted::{Act, Kind, Scripted};
 use super::*;
 use outbox_runtime::Outbox;
-use outbox_tests::{Engine, run};
+use outbox_tests::postgres;
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use std::time::Instant;
 
@@ -28,66 +28,62 @@ async fn hold_claims_up(db: &TestDb) {
     .await;
 }
 
-#[test]
-fn a_claim_that_began_before_a_failure_was_written_does_not_overlook_it() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            let handler = Scripted::new(Kind::LeasedEach, |_, _| Act::Succeed);
-            let start = async || {
-                let queue = Outbox::builder(db.connect().await).queue("orders", QUEUE.partitions());
-                handler.serve(queue).start().await.unwrap()
-            };
-            // Makes the cursors. Then the message is another process's, whose lease
-            // is over, but which is still at work.
-            start().await.stop().await;
-            commit(db.connection(), "k", 0).await;
-            let partition = partition_id("k");
-            let place = format!("partition_id = {partition} AND consumer = 'LeasedEach'");
-            db.execute(&format!(
-                "UPDATE outbox_cursor SET lease_owner = 'other', lease_epoch = 7, claimed_seq = 1, \
-                 lease_until = {} WHERE {place}",
-                db.from_now(-1_000)
-            ))
-            .await;
-            hold_claims_up(db).await;
-            let gate = db.connection().begin().await.unwrap();
-            gate.execute_unprepared("SELECT pg_advisory_xact_lock(7)")
-                .await
-                .unwrap();
-            let running = start().await;
-            eventually("a claim under way", async || {
-                let waiting = "SELECT COUNT(*) FROM pg_locks JOIN pg_database d ON d.oid = database \
-                    WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()";
-                db.number(waiting).await > 0
-            })
-            .await;
-            // The other process writes that the message failed, and when it is due.
-            let delay = Duration::from_secs(2);
-            let settle = db.connection().begin().await.unwrap();
-            let give_back = format!(
-                "UPDATE outbox_cursor SET claimed_seq = 0, lease_epoch = 8, lease_owner = NULL, \
-                 lease_until = NULL WHERE {place} AND lease_epoch = 7"
-            );
-            let failed = format!(
-                "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \
-                 VALUES ({partition}, 'LeasedEach', 1, 1, {})",
-                db.from_now(2_000)
-            );
-            let given = settle.execute_unprepared(&give_back).await.unwrap();
-            assert_eq!(given.rows_affected(), 1);
-            settle.execute_unprepared(&failed).await.unwrap();
-            settle.commit().await.unwrap();
-            let began = Instant::now();
-            gate.commit().await.unwrap();
-            eventually("the message", async || !handler.calls().is_empty()).await;
-            let calls = handler.calls();
-            assert_eq!(calls[0].attempts, 1, "the failure counts");
-            // It was due that long after it was written, a moment before `began`.
-            let waited = calls[0].at - began;
-            assert!(waited > delay / 2, "it waits its backoff out: {waited:?}");
-            drained(db).await;
-            assert_eq!(handler.calls().len(), 1);
-            running.stop().await;
-        })
-    });
+#[postgres]
+async fn a_claim_that_began_before_a_failure_was_written_does_not_overlook_it(db: &TestDb) {
+    let handler = Scripted::new(Kind::LeasedEach, |_, _| Act::Succeed);
+    let start = async || {
+        let queue = Outbox::builder(db.connect().await).queue("orders", QUEUE.partitions());
+        handler.serve(queue).start().await.unwrap()
+    };
+    // Makes the cursors. Then the message is another process's, whose lease
+    // is over, but which is still at work.
+    start().await.stop().await;
+    commit(db.connection(), "k", 0).await;
+    let partition = partition_id("k");
+    let place = format!("partition_id = {partition} AND consumer = 'LeasedEach'");
+    db.execute(&format!(
+        "UPDATE outbox_cursor SET lease_owner = 'other', lease_epoch = 7, claimed_seq = 1, \
+         lease_until = {} WHERE {place}",
+        db.from_now(-1_000)
+    ))
+    .await;
+    hold_claims_up(db).await;
+    let gate = db.connection().begin().await.unwrap();
+    gate.execute_unprepared("SELECT pg_advisory_xact_lock(7)")
+        .await
+        .unwrap();
+    let running = start().await;
+    eventually("a claim under way", async || {
+        let waiting = "SELECT COUNT(*) FROM pg_locks JOIN pg_database d ON d.oid = database \
+            WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()";
+        db.number(waiting).await > 0
+    })
+    .await;
+    // The other process writes that the message failed, and when it is due.
+    let delay = Duration::from_secs(2);
+    let settle = db.connection().begin().await.unwrap();
+    let give_back = format!(
+        "UPDATE outbox_cursor SET claimed_seq = 0, lease_epoch = 8, lease_owner = NULL, \
+         lease_until = NULL WHERE {place} AND lease_epoch = 7"
+    );
+    let failed = format!(
+        "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \
+         VALUES ({partition}, 'LeasedEach', 1, 1, {})",
+        db.from_now(2_000)
+    );
+    let given = settle.execute_unprepared(&give_back).await.unwrap();
+    assert_eq!(given.rows_affected(), 1);
+    settle.execute_unprepared(&failed).await.unwrap();
+    settle.commit().await.unwrap();
+    let began = Instant::now();
+    gate.commit().await.unwrap();
+    eventually("the message", async || !handler.calls().is_empty()).await;
+    let calls = handler.calls();
+    assert_eq!(calls[0].attempts, 1, "the failure counts");
+    // It was due that long after it was written, a moment before `began`.
+    let waited = calls[0].at - began;
+    assert!(waited > delay / 2, "it waits its backoff out: {waited:?}");
+    drained(db).await;
+    assert_eq!(handler.calls().len(), 1);
+    running.stop().await;
 }

@@ -4,7 +4,7 @@ use super::late::{TOO_LATE, answer_at_once, seize_as_a_dead_process, slow_down_c
 use super::scripted::{Act, Kind, Scripted, create_ledger, ledger};
 use super::*;
 use outbox_runtime::Outbox;
-use outbox_tests::{Engine, on_every_engine};
+use outbox_tests::{Engine, every_engine};
 use sea_orm::sqlx::Database as Sqlx;
 use sea_orm::sqlx::pool::PoolOptions;
 use sea_orm::{
@@ -115,72 +115,72 @@ async fn starving_pool(db: &TestDb) -> DatabaseConnection {
     Database::connect(options).await.expect("a pool")
 }
 
-on_every_engine! {
-    /// A message whose claim died is charged before its handler runs. On a server the charge is
-    /// answered late, on SQLite it is not; either way the pool has no connection left from then on.
-    async fn a_charge_is_taken_back_although_the_pool_is_starved(db: &TestDb) {
-        create_ledger(db).await;
-        let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
-        let start = async |pool: DatabaseConnection| {
-            let queue = eager_orders(&pool).lease(SHORT).retry(soon(ATTEMPTS));
-            handler.serve(queue).start().await.unwrap()
-        };
-        // Makes the cursors.
-        start(db.connect().await).await.stop().await;
-        commit(db.connection(), "k", 0).await;
-        let slow = db.engine() != Engine::Sqlite;
-        if slow {
-            slow_down_charges(db, TOO_LATE).await;
-        }
-        seize_as_a_dead_process(db).await;
-        let running = start(starving_pool(db).await).await;
-        // More than it takes to use up all attempts.
-        tokio::time::sleep(STARVED_FOR * 8).await;
-        if slow {
-            answer_at_once(db).await;
-        }
-        drained(db).await;
-        running.stop().await;
-        let buried = db.texts("SELECT reason FROM outbox_dead_letter").await;
-        assert_eq!(buried, Vec::<String>::new());
-        let attempts: Vec<u32> = handler.calls().iter().map(|call| call.attempts).collect();
-        assert_eq!(attempts, [0], "no charge before it ran");
+/// A message whose claim died is charged before its handler runs. On a server the charge is
+/// answered late, on SQLite it is not; either way the pool has no connection left from then on.
+#[every_engine]
+async fn a_charge_is_taken_back_although_the_pool_is_starved(db: &TestDb) {
+    create_ledger(db).await;
+    let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
+    let start = async |pool: DatabaseConnection| {
+        let queue = eager_orders(&pool).lease(SHORT).retry(soon(ATTEMPTS));
+        handler.serve(queue).start().await.unwrap()
+    };
+    // Makes the cursors.
+    start(db.connect().await).await.stop().await;
+    commit(db.connection(), "k", 0).await;
+    let slow = db.engine() != Engine::Sqlite;
+    if slow {
+        slow_down_charges(db, TOO_LATE).await;
     }
+    seize_as_a_dead_process(db).await;
+    let running = start(starving_pool(db).await).await;
+    // More than it takes to use up all attempts.
+    tokio::time::sleep(STARVED_FOR * 8).await;
+    if slow {
+        answer_at_once(db).await;
+    }
+    drained(db).await;
+    running.stop().await;
+    let buried = db.texts("SELECT reason FROM outbox_dead_letter").await;
+    assert_eq!(buried, Vec::<String>::new());
+    let attempts: Vec<u32> = handler.calls().iter().map(|call| call.attempts).collect();
+    assert_eq!(attempts, [0], "no charge before it ran");
+}
 
-    /// The outbox keeps some connections for its own statements, so that it can go on
-    /// claiming. A handler's transaction needs one of the pool.
-    async fn a_starved_pool_buries_no_message_that_never_ran(db: &TestDb) {
-        create_ledger(db).await;
-        let pool = small_pool(db).await;
-        let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
-        let queue = Outbox::builder(pool.clone())
-            .profile(outbox_runtime::OutboxProfile::low_latency())
-            .queue("orders", QUEUE.partitions())
-            .lease(SHORT)
-            .retry(soon(3));
-        let running = handler.serve(queue).start().await.unwrap();
-        // Something to do, so that there are connections to keep.
-        commit_many(db, &QUEUE, "warm", 0..20).await;
-        eventually("a warm start", async || handler.calls().len() == 20).await;
-        let starving = starve(&pool, Instant::now() + SHORT.duration * 10);
-        let sending = async {
-            for n in 0..60 {
-                commit(db.connection(), &format!("k{}", n % 8), n).await;
-                tokio::time::sleep(SHORT.duration / 10).await;
-            }
-        };
-        tokio::join!(starving, sending);
-        drained(db).await;
-        running.stop().await;
-        let buried = db.texts("SELECT reason FROM outbox_dead_letter").await;
-        assert_eq!(buried, Vec::<String>::new());
-        let booked = ledger(db, &handler.kind().consumer()).await;
-        assert_eq!(booked.len(), 80, "each once: {booked:?}");
-        // Each charge is for a call.
-        for call in handler.calls() {
-            let calls = handler.calls_for(&call.text);
-            let before = calls.iter().filter(|other| other.at < call.at).count();
-            assert!(call.attempts as usize <= before, "{call:?} of {calls:?}");
+/// The outbox keeps some connections for its own statements, so that it can go on
+/// claiming. A handler's transaction needs one of the pool.
+#[every_engine]
+async fn a_starved_pool_buries_no_message_that_never_ran(db: &TestDb) {
+    create_ledger(db).await;
+    let pool = small_pool(db).await;
+    let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
+    let queue = Outbox::builder(pool.clone())
+        .profile(outbox_runtime::OutboxProfile::low_latency())
+        .queue("orders", QUEUE.partitions())
+        .lease(SHORT)
+        .retry(soon(3));
+    let running = handler.serve(queue).start().await.unwrap();
+    // Something to do, so that there are connections to keep.
+    commit_many(db, &QUEUE, "warm", 0..20).await;
+    eventually("a warm start", async || handler.calls().len() == 20).await;
+    let starving = starve(&pool, Instant::now() + SHORT.duration * 10);
+    let sending = async {
+        for n in 0..60 {
+            commit(db.connection(), &format!("k{}", n % 8), n).await;
+            tokio::time::sleep(SHORT.duration / 10).await;
         }
+    };
+    tokio::join!(starving, sending);
+    drained(db).await;
+    running.stop().await;
+    let buried = db.texts("SELECT reason FROM outbox_dead_letter").await;
+    assert_eq!(buried, Vec::<String>::new());
+    let booked = ledger(db, &handler.kind().consumer()).await;
+    assert_eq!(booked.len(), 80, "each once: {booked:?}");
+    // Each charge is for a call.
+    for call in handler.calls() {
+        let calls = handler.calls_for(&call.text);
+        let before = calls.iter().filter(|other| other.at < call.at).count();
+        assert!(call.attempts as usize <= before, "{call:?} of {calls:?}");
     }
 }

@@ -4,7 +4,7 @@ use super::gated::{Gated, Manners};
 use super::scripted::create_ledger;
 use super::*;
 use outbox_runtime::{Outbox, OutboxHandle, StopReport};
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 use std::time::Instant;
 
 const GRACE: Duration = Duration::from_millis(300);
@@ -70,85 +70,104 @@ async fn assert_not_counted(db: &TestDb, manners: Manners, transactional: bool) 
     report
 }
 
-on_every_engine! {
-    async fn a_handler_that_ignores_cancellation_is_dropped_after_the_grace(db: &TestDb) {
-        let report = assert_not_counted(db, Manners::Ignore, false).await;
-        assert!(!report.clean);
-        assert!(report.took >= GRACE && report.took < GRACE * 10, "{report:?}");
-    }
+#[every_engine]
+async fn a_handler_that_ignores_cancellation_is_dropped_after_the_grace(db: &TestDb) {
+    let report = assert_not_counted(db, Manners::Ignore, false).await;
+    assert!(!report.clean);
+    assert!(
+        report.took >= GRACE && report.took < GRACE * 10,
+        "{report:?}"
+    );
+}
 
-    async fn a_transactional_handler_is_dropped_after_the_grace_too(db: &TestDb) {
-        let report = assert_not_counted(db, Manners::Ignore, true).await;
-        assert!(!report.clean);
-        assert!(report.took >= GRACE && report.took < GRACE * 10, "{report:?}");
-    }
+#[every_engine]
+async fn a_transactional_handler_is_dropped_after_the_grace_too(db: &TestDb) {
+    let report = assert_not_counted(db, Manners::Ignore, true).await;
+    assert!(!report.clean);
+    assert!(
+        report.took >= GRACE && report.took < GRACE * 10,
+        "{report:?}"
+    );
+}
 
-    async fn every_handler_that_had_to_be_dropped_is_reported(db: &TestDb) {
-        let gated = Gated::new(Manners::Ignore);
-        let running = start(db, &gated, false).await;
-        for partition in 0..3 {
-            let sent = message("k", partition as usize).to_partition(partition);
-            enqueue(db.connection(), &QUEUE, sent).await.unwrap();
-        }
-        gated.entered(3).await;
-        let report = running.stop_within(GRACE).await;
-        assert!(!report.clean && report.interrupted == 3, "{report:?}");
-        assert_eq!(gated.dropped(), 3);
+#[every_engine]
+async fn every_handler_that_had_to_be_dropped_is_reported(db: &TestDb) {
+    let gated = Gated::new(Manners::Ignore);
+    let running = start(db, &gated, false).await;
+    for partition in 0..3 {
+        let sent = message("k", partition as usize).to_partition(partition);
+        enqueue(db.connection(), &QUEUE, sent).await.unwrap();
     }
+    gated.entered(3).await;
+    let report = running.stop_within(GRACE).await;
+    assert!(!report.clean && report.interrupted == 3, "{report:?}");
+    assert_eq!(gated.dropped(), 3);
+}
 
-    async fn a_handler_that_gives_up_when_asked_is_not_counted(db: &TestDb) {
-        let report = assert_not_counted(db, Manners::GiveUp, false).await;
-        assert!(report.clean, "{report:?}");
-        assert!(report.took < PLENTY / 2, "{report:?}");
-    }
+#[every_engine]
+async fn a_handler_that_gives_up_when_asked_is_not_counted(db: &TestDb) {
+    let report = assert_not_counted(db, Manners::GiveUp, false).await;
+    assert!(report.clean, "{report:?}");
+    assert!(report.took < PLENTY / 2, "{report:?}");
+}
 
-    async fn a_transactional_handler_that_gives_up_is_not_counted(db: &TestDb) {
-        let report = assert_not_counted(db, Manners::GiveUp, true).await;
-        assert!(report.clean, "{report:?}");
-        assert!(report.took < PLENTY / 2, "{report:?}");
-    }
+#[every_engine]
+async fn a_transactional_handler_that_gives_up_is_not_counted(db: &TestDb) {
+    let report = assert_not_counted(db, Manners::GiveUp, true).await;
+    assert!(report.clean, "{report:?}");
+    assert!(report.took < PLENTY / 2, "{report:?}");
+}
 
-    async fn what_a_handler_finishes_within_the_grace_is_kept(db: &TestDb) {
-        let gated = Gated::new(Manners::Ignore);
-        let running = start(db, &gated, false).await;
-        commit_many(db, &QUEUE, "k", 0..3).await;
-        gated.entered(1).await;
-        let stopping = tokio::spawn(running.stop_within(PLENTY));
-        gated.asked().await;
-        gated.let_one_through();
-        // It finishes the message it has, and no more.
-        let report = stopping.await.unwrap();
-        assert!(report.clean && report.took < Duration::from_secs(5), "{report:?}");
-        assert_eq!(report.interrupted, 0, "it came to its end");
-        assert_eq!(processed(db, "default", "k").await, 1);
-        gated.open();
-        let running = start(db, &gated, false).await;
-        drained(db).await;
-        assert_eq!(gated.seen.all(), ["k:0", "k:1", "k:2"]);
-        running.stop().await;
-    }
+#[every_engine]
+async fn what_a_handler_finishes_within_the_grace_is_kept(db: &TestDb) {
+    let gated = Gated::new(Manners::Ignore);
+    let running = start(db, &gated, false).await;
+    commit_many(db, &QUEUE, "k", 0..3).await;
+    gated.entered(1).await;
+    let stopping = tokio::spawn(running.stop_within(PLENTY));
+    gated.asked().await;
+    gated.let_one_through();
+    // It finishes the message it has, and no more.
+    let report = stopping.await.unwrap();
+    assert!(
+        report.clean && report.took < Duration::from_secs(5),
+        "{report:?}"
+    );
+    assert_eq!(report.interrupted, 0, "it came to its end");
+    assert_eq!(processed(db, "default", "k").await, 1);
+    gated.open();
+    let running = start(db, &gated, false).await;
+    drained(db).await;
+    assert_eq!(gated.seen.all(), ["k:0", "k:1", "k:2"]);
+    running.stop().await;
+}
 
-    /// The stop of an outbox that finds its way back after a crash.
-    async fn a_stop_does_not_wait_for_the_rest_of_a_recovery(db: &TestDb) {
-        let gated = Gated::new(Manners::Ignore);
-        start(db, &gated, false).await.stop().await;
-        commit_many(db, &QUEUE, "k", 0..20).await;
-        // As if somebody had died with a claim of twenty.
-        db.execute("UPDATE outbox_cursor SET claimed_seq = 20, lease_epoch = 3").await;
-        let running = start(db, &gated, false).await;
-        gated.entered(1).await;
-        let stopping = tokio::spawn(running.stop_within(PLENTY));
-        gated.asked().await;
-        gated.open();
-        let report = stopping.await.unwrap();
-        assert!(report.clean, "{report:?}");
-        assert_eq!(gated.seen.all(), ["k:0"], "none is begun after the stop");
-        let held = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL";
-        assert_eq!(db.number(held).await, 0, "leases are free");
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_attempt").await, 0, "nothing is charged");
-        let running = start(db, &gated, false).await;
-        drained(db).await;
-        assert_eq!(gated.seen.by_key()["k"], (0..20).collect::<Vec<_>>());
-        running.stop().await;
-    }
+/// The stop of an outbox that finds its way back after a crash.
+#[every_engine]
+async fn a_stop_does_not_wait_for_the_rest_of_a_recovery(db: &TestDb) {
+    let gated = Gated::new(Manners::Ignore);
+    start(db, &gated, false).await.stop().await;
+    commit_many(db, &QUEUE, "k", 0..20).await;
+    // As if somebody had died with a claim of twenty.
+    db.execute("UPDATE outbox_cursor SET claimed_seq = 20, lease_epoch = 3")
+        .await;
+    let running = start(db, &gated, false).await;
+    gated.entered(1).await;
+    let stopping = tokio::spawn(running.stop_within(PLENTY));
+    gated.asked().await;
+    gated.open();
+    let report = stopping.await.unwrap();
+    assert!(report.clean, "{report:?}");
+    assert_eq!(gated.seen.all(), ["k:0"], "none is begun after the stop");
+    let held = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL";
+    assert_eq!(db.number(held).await, 0, "leases are free");
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_attempt").await,
+        0,
+        "nothing is charged"
+    );
+    let running = start(db, &gated, false).await;
+    drained(db).await;
+    assert_eq!(gated.seen.by_key()["k"], (0..20).collect::<Vec<_>>());
+    running.stop().await;
 }

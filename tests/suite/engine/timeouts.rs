@@ -6,7 +6,7 @@ use outbox_runtime::{
     Batch, LeasedHandler, Outbox, OutboxBuilder, QueueBuilder, TransactionalHandler,
     TransactionalMessageHandler,
 };
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use std::time::Instant;
 
@@ -174,52 +174,64 @@ fn assert_cut_short(hanging: &Hanging, reason: &str) {
     assert_eq!(notes.attempts.last(), Some(&1), "it counts");
 }
 
-on_every_engine! {
-    async fn a_leased_message_is_cut_short(db: &TestDb) {
-        let hanging = Hanging::default();
-        let reason = deliver(db, &hanging, |queue, handler| queue.leased(handler)).await;
-        assert_cut_short(&hanging, &reason);
-    }
+#[every_engine]
+async fn a_leased_message_is_cut_short(db: &TestDb) {
+    let hanging = Hanging::default();
+    let reason = deliver(db, &hanging, |queue, handler| queue.leased(handler)).await;
+    assert_cut_short(&hanging, &reason);
+}
 
-    async fn a_leased_batch_is_cut_short_and_keeps_what_is_acknowledged(db: &TestDb) {
-        let hanging = Hanging::default();
-        let reason = deliver(db, &hanging, |queue, handler| queue.leased_batch(handler)).await;
-        assert_cut_short(&hanging, &reason);
-        assert_eq!(hanging.0.lock().unwrap().attempts, [0, 1]);
-    }
+#[every_engine]
+async fn a_leased_batch_is_cut_short_and_keeps_what_is_acknowledged(db: &TestDb) {
+    let hanging = Hanging::default();
+    let reason = deliver(db, &hanging, |queue, handler| queue.leased_batch(handler)).await;
+    assert_cut_short(&hanging, &reason);
+    assert_eq!(hanging.0.lock().unwrap().attempts, [0, 1]);
+}
 
-    async fn a_transactional_message_is_cut_short_and_rolled_back(db: &TestDb) {
-        let hanging = Hanging::default();
-        let reason = deliver(db, &hanging, |queue, handler| queue.transactional(handler)).await;
-        assert_cut_short(&hanging, &reason);
-        assert_eq!(ledger(db, "hanging").await, ["k:0", "k:1", "k:2"], "once");
-    }
+#[every_engine]
+async fn a_transactional_message_is_cut_short_and_rolled_back(db: &TestDb) {
+    let hanging = Hanging::default();
+    let reason = deliver(db, &hanging, |queue, handler| queue.transactional(handler)).await;
+    assert_cut_short(&hanging, &reason);
+    assert_eq!(ledger(db, "hanging").await, ["k:0", "k:1", "k:2"], "once");
+}
 
-    async fn a_transactional_batch_is_cut_short_and_rolled_back(db: &TestDb) {
-        let hanging = Hanging::default();
-        let reason = deliver(db, &hanging, |queue, handler| queue.transactional_batch(handler)).await;
-        assert_cut_short(&hanging, &reason);
-        assert_eq!(ledger(db, "hanging").await, ["k:0", "k:1", "k:2"], "once");
-    }
+#[every_engine]
+async fn a_transactional_batch_is_cut_short_and_rolled_back(db: &TestDb) {
+    let hanging = Hanging::default();
+    let reason = deliver(db, &hanging, |queue, handler| {
+        queue.transactional_batch(handler)
+    })
+    .await;
+    assert_cut_short(&hanging, &reason);
+    assert_eq!(ledger(db, "hanging").await, ["k:0", "k:1", "k:2"], "once");
+}
 
-    async fn one_that_ends_when_asked_says_why_too(db: &TestDb) {
-        let hanging = Hanging::default();
-        hanging.0.lock().unwrap().polite = true;
-        let reason = deliver(db, &hanging, |queue, handler| queue.leased(handler)).await;
-        assert_eq!(reason, "timed out after 300ms: asked to end");
-    }
+#[every_engine]
+async fn one_that_ends_when_asked_says_why_too(db: &TestDb) {
+    let hanging = Hanging::default();
+    hanging.0.lock().unwrap().polite = true;
+    let reason = deliver(db, &hanging, |queue, handler| queue.leased(handler)).await;
+    assert_eq!(reason, "timed out after 300ms: asked to end");
+}
 
-    async fn a_timeout_that_cannot_be_is_refused(db: &TestDb) {
-        for timeout in [Duration::ZERO, Duration::from_secs(29)] {
-            let error = Outbox::builder(db.connection().clone())
-                .queue("orders", QUEUE.partitions())
-                .timeout(timeout)
-                .leased(Seen::default())
-                .start()
-                .await
-                .err()
-                .expect("the lease is 30 s less 2 s");
-            assert!(error.to_string().contains(&format!("the timeout ({timeout:?})")), "{error}");
-        }
+#[every_engine]
+async fn a_timeout_that_cannot_be_is_refused(db: &TestDb) {
+    for timeout in [Duration::ZERO, Duration::from_secs(29)] {
+        let error = Outbox::builder(db.connection().clone())
+            .queue("orders", QUEUE.partitions())
+            .timeout(timeout)
+            .leased(Seen::default())
+            .start()
+            .await
+            .err()
+            .expect("the lease is 30 s less 2 s");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("the timeout ({timeout:?})")),
+            "{error}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::scripted::{Act, Kind, Scripted, create_ledger, ledger};
 use super::*;
 use outbox_runtime::Outbox;
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
@@ -58,32 +58,40 @@ async fn assert_balanced(db: &TestDb, kind: Kind) {
     running.stop().await;
 }
 
-on_every_engine! {
-    async fn the_ledger_balances_message_by_message(db: &TestDb) {
-        assert_balanced(db, Kind::TransactionalEach).await;
-    }
+#[every_engine]
+async fn the_ledger_balances_message_by_message(db: &TestDb) {
+    assert_balanced(db, Kind::TransactionalEach).await;
+}
 
-    async fn the_ledger_balances_batch_by_batch(db: &TestDb) {
-        assert_balanced(db, Kind::TransactionalBatch).await;
-    }
+#[every_engine]
+async fn the_ledger_balances_batch_by_batch(db: &TestDb) {
+    assert_balanced(db, Kind::TransactionalBatch).await;
+}
 
-    async fn an_ignored_database_error_is_charged_to_its_own_message(db: &TestDb) {
-        create_ledger(db).await;
-        commit_many(db, &QUEUE, "k", 0..10).await;
-        let handler = Scripted::new(Kind::TransactionalEach, |text, attempts| {
-            if text == "k:4" && attempts < 2 { Act::IgnoreFailedSql } else { Act::Succeed }
-        });
-        let queue = Outbox::builder(db.connection().clone())
-            .queue("orders", QUEUE.partitions())
-            .retry(soon(5));
-        let running = handler.serve(queue).start().await.unwrap();
-        drained(db).await;
-        let expected: Vec<String> = (0..10).map(|n| format!("k:{n}")).collect();
-        assert_eq!(ledger(db, "TransactionalEach").await, expected);
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_dead_letter").await, 0);
-        for call in handler.calls() {
-            assert!(call.attempts == 0 || call.text == "k:4", "{call:?}");
+#[every_engine]
+async fn an_ignored_database_error_is_charged_to_its_own_message(db: &TestDb) {
+    create_ledger(db).await;
+    commit_many(db, &QUEUE, "k", 0..10).await;
+    let handler = Scripted::new(Kind::TransactionalEach, |text, attempts| {
+        if text == "k:4" && attempts < 2 {
+            Act::IgnoreFailedSql
+        } else {
+            Act::Succeed
         }
-        running.stop().await;
+    });
+    let queue = Outbox::builder(db.connection().clone())
+        .queue("orders", QUEUE.partitions())
+        .retry(soon(5));
+    let running = handler.serve(queue).start().await.unwrap();
+    drained(db).await;
+    let expected: Vec<String> = (0..10).map(|n| format!("k:{n}")).collect();
+    assert_eq!(ledger(db, "TransactionalEach").await, expected);
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_dead_letter").await,
+        0
+    );
+    for call in handler.calls() {
+        assert!(call.attempts == 0 || call.text == "k:4", "{call:?}");
     }
+    running.stop().await;
 }

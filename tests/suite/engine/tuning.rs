@@ -5,7 +5,7 @@ use super::*;
 use outbox_runtime::{
     Batch, LeasedHandler, Outbox, OutboxProfile, TransactionalHandler, WorkerTuning,
 };
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 use sea_orm::DatabaseTransaction;
 use std::time::Instant;
 
@@ -98,95 +98,106 @@ fn paced(tuning: WorkerTuning, batch_size: u32) -> WorkerTuning {
         .min_interval(Duration::from_millis(20))
 }
 
-on_every_engine! {
-    async fn a_batch_shrinks_to_what_went_well_and_doubles_back(db: &TestDb) {
-        // Three went well; then the failing one alone, and twice what was.
-        let sizes = sizes(db, 1, ("k:3", 1), 26, Kind::LeasedBatch).await;
-        assert_eq!(sizes, [8, 1, 6, 8, 8]);
-    }
+#[every_engine]
+async fn a_batch_shrinks_to_what_went_well_and_doubles_back(db: &TestDb) {
+    // Three went well; then the failing one alone, and twice what was.
+    let sizes = sizes(db, 1, ("k:3", 1), 26, Kind::LeasedBatch).await;
+    assert_eq!(sizes, [8, 1, 6, 8, 8]);
+}
 
-    async fn a_batch_whose_first_message_fails_shrinks_to_one(db: &TestDb) {
-        let sizes = sizes(db, 1, ("k:0", 1), 23, Kind::LeasedBatch).await;
-        assert_eq!(sizes, [8, 1, 2, 4, 8, 8]);
-    }
+#[every_engine]
+async fn a_batch_whose_first_message_fails_shrinks_to_one(db: &TestDb) {
+    let sizes = sizes(db, 1, ("k:0", 1), 23, Kind::LeasedBatch).await;
+    assert_eq!(sizes, [8, 1, 2, 4, 8, 8]);
+}
 
-    async fn fewer_failures_than_the_threshold_do_not_shrink_a_batch(db: &TestDb) {
-        let sizes = sizes(db, 3, ("k:0", 2), 25, Kind::LeasedBatch).await;
-        assert_eq!(sizes, [8, 1, 1, 8, 8, 8]);
-    }
+#[every_engine]
+async fn fewer_failures_than_the_threshold_do_not_shrink_a_batch(db: &TestDb) {
+    let sizes = sizes(db, 3, ("k:0", 2), 25, Kind::LeasedBatch).await;
+    assert_eq!(sizes, [8, 1, 1, 8, 8, 8]);
+}
 
-    async fn as_many_failures_as_the_threshold_shrink_a_batch(db: &TestDb) {
-        let sizes = sizes(db, 3, ("k:0", 3), 23, Kind::LeasedBatch).await;
-        assert_eq!(sizes, [8, 1, 1, 1, 2, 4, 8, 8]);
-    }
+#[every_engine]
+async fn as_many_failures_as_the_threshold_shrink_a_batch(db: &TestDb) {
+    let sizes = sizes(db, 3, ("k:0", 3), 23, Kind::LeasedBatch).await;
+    assert_eq!(sizes, [8, 1, 1, 1, 2, 4, 8, 8]);
+}
 
-    /// There a batch's failure is believed of a message alone: one more call.
-    async fn transactional_batches_shrink_by_the_same_rule(db: &TestDb) {
-        let sizes = sizes(db, 3, ("k:0", 3), 23, Kind::TransactionalBatch).await;
-        assert_eq!(sizes, [8, 1, 1, 1, 1, 2, 4, 8, 8]);
-    }
+/// There a batch's failure is believed of a message alone: one more call.
+#[every_engine]
+async fn transactional_batches_shrink_by_the_same_rule(db: &TestDb) {
+    let sizes = sizes(db, 3, ("k:0", 3), 23, Kind::TransactionalBatch).await;
+    assert_eq!(sizes, [8, 1, 1, 1, 1, 2, 4, 8, 8]);
+}
 
-    async fn transactional_batches_below_the_threshold_do_not_shrink(db: &TestDb) {
-        let sizes = sizes(db, 3, ("k:0", 2), 25, Kind::TransactionalBatch).await;
-        assert_eq!(sizes, [8, 1, 1, 1, 8, 8, 8]);
-    }
+#[every_engine]
+async fn transactional_batches_below_the_threshold_do_not_shrink(db: &TestDb) {
+    let sizes = sizes(db, 3, ("k:0", 2), 25, Kind::TransactionalBatch).await;
+    assert_eq!(sizes, [8, 1, 1, 1, 8, 8, 8]);
+}
 
-    async fn a_processor_pauses_between_batches(db: &TestDb) {
-        let handler = Scripted::new(Kind::LeasedEach, |_, _| Act::Succeed);
-        commit_many(db, &QUEUE, "k", 0..10).await;
-        let queue = Outbox::builder(db.connection().clone())
-            .processor_tuning(paced(OutboxProfile::default().processor, 1))
-            .queue("orders", QUEUE.partitions());
-        let running = handler.serve(queue).start().await.unwrap();
-        drained(db).await;
-        running.stop().await;
-        let at: Vec<Instant> = handler.calls().iter().map(|call| call.at).collect();
-        let pauses = [80, 50, 20, 20, 20, 20, 20, 20, 20].map(Duration::from_millis);
-        assert_eq!(at.len(), pauses.len() + 1);
-        for (two, pause) in at.windows(2).zip(pauses) {
-            assert!(two[1] - two[0] >= pause, "{:?} instead of {pause:?}", two[1] - two[0]);
-        }
+#[every_engine]
+async fn a_processor_pauses_between_batches(db: &TestDb) {
+    let handler = Scripted::new(Kind::LeasedEach, |_, _| Act::Succeed);
+    commit_many(db, &QUEUE, "k", 0..10).await;
+    let queue = Outbox::builder(db.connection().clone())
+        .processor_tuning(paced(OutboxProfile::default().processor, 1))
+        .queue("orders", QUEUE.partitions());
+    let running = handler.serve(queue).start().await.unwrap();
+    drained(db).await;
+    running.stop().await;
+    let at: Vec<Instant> = handler.calls().iter().map(|call| call.at).collect();
+    let pauses = [80, 50, 20, 20, 20, 20, 20, 20, 20].map(Duration::from_millis);
+    assert_eq!(at.len(), pauses.len() + 1);
+    for (two, pause) in at.windows(2).zip(pauses) {
+        assert!(
+            two[1] - two[0] >= pause,
+            "{:?} instead of {pause:?}",
+            two[1] - two[0]
+        );
     }
+}
 
-    async fn a_sequencer_pauses_between_full_passes(db: &TestDb) {
-        let seen = Seen::default();
-        commit_many(db, &QUEUE, "k", 0..10).await;
-        let began = Instant::now();
-        let running = Outbox::builder(db.connection().clone())
-            .sequencer_tuning(paced(OutboxProfile::default().sequencer, 1))
-            .queue("orders", QUEUE.partitions())
-            .leased(seen.clone())
-            .start()
-            .await
-            .unwrap();
-        seen.reaches(10).await;
-        assert!(began.elapsed() >= NINE_PAUSES, "{:?}", began.elapsed());
-        running.stop().await;
-    }
+#[every_engine]
+async fn a_sequencer_pauses_between_full_passes(db: &TestDb) {
+    let seen = Seen::default();
+    commit_many(db, &QUEUE, "k", 0..10).await;
+    let began = Instant::now();
+    let running = Outbox::builder(db.connection().clone())
+        .sequencer_tuning(paced(OutboxProfile::default().sequencer, 1))
+        .queue("orders", QUEUE.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    seen.reaches(10).await;
+    assert!(began.elapsed() >= NINE_PAUSES, "{:?}", began.elapsed());
+    running.stop().await;
+}
 
-    async fn vacuum_pauses_between_full_passes(db: &TestDb) {
-        let seen = Seen::default();
-        let builder = || Outbox::builder(db.connection().clone());
-        commit_many(db, &QUEUE, "k", 0..20).await;
-        let running = builder()
-            .retention(Duration::from_secs(3_600))
-            .queue("orders", QUEUE.partitions())
-            .leased(seen.clone())
-            .start()
-            .await
-            .unwrap();
-        seen.reaches(20).await;
-        running.stop().await;
-        let began = Instant::now();
-        let running = builder()
-            .vacuum_tuning(paced(OutboxProfile::default().vacuum, 2))
-            .queue("orders", QUEUE.partitions())
-            .leased(seen.clone())
-            .start()
-            .await
-            .unwrap();
-        drained(db).await;
-        assert!(began.elapsed() >= NINE_PAUSES, "{:?}", began.elapsed());
-        running.stop().await;
-    }
+#[every_engine]
+async fn vacuum_pauses_between_full_passes(db: &TestDb) {
+    let seen = Seen::default();
+    let builder = || Outbox::builder(db.connection().clone());
+    commit_many(db, &QUEUE, "k", 0..20).await;
+    let running = builder()
+        .retention(Duration::from_secs(3_600))
+        .queue("orders", QUEUE.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    seen.reaches(20).await;
+    running.stop().await;
+    let began = Instant::now();
+    let running = builder()
+        .vacuum_tuning(paced(OutboxProfile::default().vacuum, 2))
+        .queue("orders", QUEUE.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    drained(db).await;
+    assert!(began.elapsed() >= NINE_PAUSES, "{:?}", began.elapsed());
+    running.stop().await;
 }

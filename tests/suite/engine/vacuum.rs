@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox_runtime::{Outbox, OutboxProfile};
-use outbox_tests::{Engine, PrivateServer, on_every_engine, on_every_server, run, run_at};
+use outbox_tests::{Engine, PrivateServer, every_engine, every_server, run, run_at};
 use sea_orm::TransactionTrait;
 
 /// Waits until vacuum was at work after this call, in an outbox that serves the
@@ -28,66 +28,75 @@ pub(super) async fn bodies_of(db: &TestDb, event_type: &str) -> i64 {
     .await
 }
 
-on_every_engine! {
-    async fn twenty_thousand_messages_leave_nothing_behind(db: &TestDb) {
-        let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        #[derive(Clone)]
-        struct Count(Arc<std::sync::atomic::AtomicUsize>);
-        #[async_trait::async_trait]
-        impl outbox_runtime::LeasedHandler for Count {
-            async fn handle(&self, batch: &mut outbox_runtime::Batch<'_>, _: &Ctx) -> HandlerResult {
-                let taken = batch.next_chunk(usize::MAX).len();
-                self.0.fetch_add(taken, std::sync::atomic::Ordering::SeqCst);
-                HandlerResult::Success
-            }
+#[every_engine]
+async fn twenty_thousand_messages_leave_nothing_behind(db: &TestDb) {
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    #[derive(Clone)]
+    struct Count(Arc<std::sync::atomic::AtomicUsize>);
+    #[async_trait::async_trait]
+    impl outbox_runtime::LeasedHandler for Count {
+        async fn handle(&self, batch: &mut outbox_runtime::Batch<'_>, _: &Ctx) -> HandlerResult {
+            let taken = batch.next_chunk(usize::MAX).len();
+            self.0.fetch_add(taken, std::sync::atomic::Ordering::SeqCst);
+            HandlerResult::Success
         }
-        let running = Outbox::builder(db.connection().clone())
-            .profile(OutboxProfile::high_throughput())
-            .queue("orders", QUEUE.partitions())
-            .leased_batch(Count(count.clone()))
-            .start()
+    }
+    let running = Outbox::builder(db.connection().clone())
+        .profile(OutboxProfile::high_throughput())
+        .queue("orders", QUEUE.partitions())
+        .leased_batch(Count(count.clone()))
+        .start()
+        .await
+        .unwrap();
+    for round in 0..20 {
+        let messages = (0..1_000).map(|n| message(&format!("key{}", n % 16), round * 1_000 + n));
+        outbox::enqueue_batch(db.connection(), &QUEUE, messages)
             .await
             .unwrap();
-        for round in 0..20 {
-            let messages = (0..1_000).map(|n| message(&format!("key{}", n % 16), round * 1_000 + n));
-            outbox::enqueue_batch(db.connection(), &QUEUE, messages).await.unwrap();
-        }
-        drained(db).await;
-        assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 20_000);
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_dead_letter").await, 0);
-        running.stop().await;
     }
+    drained(db).await;
+    assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 20_000);
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_dead_letter").await,
+        0
+    );
+    running.stop().await;
 }
 
-on_every_server! {
-    /// A message that committed late is older than its neighbour with the lower
-    /// number, and is deleted first; that must not make vacuum forget the other.
-    async fn retention_forgets_no_message_that_is_younger_than_a_later_one(db: &TestDb) {
-        let seen = Seen::default();
-        let mut profile = OutboxProfile::default();
-        profile.vacuum.idle_interval = Duration::from_millis(20);
-        let running = Outbox::builder(db.connection().clone())
-            .profile(profile)
-            .retention(Duration::from_millis(1_500))
-            .queue("orders", QUEUE.partitions())
-            .leased(seen.clone())
-            .start()
-            .await
-            .unwrap();
-        let late = db.connection().begin().await.unwrap();
-        commit(&late, "k", 0).await;
-        let born = std::time::Instant::now();
-        eventually("a difference in age", async || born.elapsed() > Duration::from_millis(900)).await;
-        commit(db.connection(), "k", 1).await;
-        seen.reaches(1).await;
-        late.commit().await.unwrap();
-        seen.reaches(2).await;
-        assert_eq!(seen.all(), ["k:1", "k:0"]);
-        assert_eq!(bodies_of(db, "step").await, 2, "both are kept for a while");
-        eventually("the older one's end", async || bodies_of(db, "step").await < 2).await;
-        drained(db).await;
-        running.stop().await;
-    }
+/// A message that committed late is older than its neighbour with the lower
+/// number, and is deleted first; that must not make vacuum forget the other.
+#[every_server]
+async fn retention_forgets_no_message_that_is_younger_than_a_later_one(db: &TestDb) {
+    let seen = Seen::default();
+    let mut profile = OutboxProfile::default();
+    profile.vacuum.idle_interval = Duration::from_millis(20);
+    let running = Outbox::builder(db.connection().clone())
+        .profile(profile)
+        .retention(Duration::from_millis(1_500))
+        .queue("orders", QUEUE.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    let late = db.connection().begin().await.unwrap();
+    commit(&late, "k", 0).await;
+    let born = std::time::Instant::now();
+    eventually("a difference in age", async || {
+        born.elapsed() > Duration::from_millis(900)
+    })
+    .await;
+    commit(db.connection(), "k", 1).await;
+    seen.reaches(1).await;
+    late.commit().await.unwrap();
+    seen.reaches(2).await;
+    assert_eq!(seen.all(), ["k:1", "k:0"]);
+    assert_eq!(bodies_of(db, "step").await, 2, "both are kept for a while");
+    eventually("the older one's end", async || {
+        bodies_of(db, "step").await < 2
+    })
+    .await;
+    drained(db).await;
+    running.stop().await;
 }
 
 /// Where a cursor moves and its records go in two statements, a process may die in between.

@@ -4,7 +4,7 @@
 use super::scripted::{Act, Kind, Scripted, create_ledger};
 use super::*;
 use outbox_runtime::{Outbox, OutboxHandle, OutboxProfile, QueueBuilder};
-use outbox_tests::{Engine, LossyProxy, Lost, on_every_engine, on_every_server};
+use outbox_tests::{Engine, LossyProxy, Lost, every_engine, every_server};
 use sea_orm::{ConnectOptions, Database, DatabaseConnection, TransactionError, TransactionTrait};
 use std::time::Instant;
 
@@ -95,107 +95,119 @@ async fn let_the_sequencer_rest() {
     tokio::time::sleep(AFTER_THE_HOT_WINDOW).await;
 }
 
-on_every_engine! {
-    async fn a_signal_during_a_commit_is_not_lost(db: &TestDb) {
-        create_ledger(db).await;
-        let slow = connect_with_slow_commits(db).await;
-        assert_no_signal_is_lost(db, &slow, Kind::LeasedEach).await;
-        assert_no_signal_is_lost(db, &slow, Kind::TransactionalEach).await;
-    }
+#[every_engine]
+async fn a_signal_during_a_commit_is_not_lost(db: &TestDb) {
+    create_ledger(db).await;
+    let slow = connect_with_slow_commits(db).await;
+    assert_no_signal_is_lost(db, &slow, Kind::LeasedEach).await;
+    assert_no_signal_is_lost(db, &slow, Kind::TransactionalEach).await;
+}
 
-    async fn the_commit_of_a_begun_transaction_wakes_at_once(db: &TestDb) {
-        let seen = Seen::default();
-        let (queue, running) = start(db, &seen).await;
-        let tx = running.outbox().begin().await.unwrap();
-        enqueue(&tx, &queue, message("k", 0)).await.unwrap();
-        let_the_sequencer_rest().await;
-        let began = Instant::now();
-        tx.commit().await.unwrap();
-        seen.reaches(1).await;
-        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
-        running.stop().await;
-    }
+#[every_engine]
+async fn the_commit_of_a_begun_transaction_wakes_at_once(db: &TestDb) {
+    let seen = Seen::default();
+    let (queue, running) = start(db, &seen).await;
+    let tx = running.outbox().begin().await.unwrap();
+    enqueue(&tx, &queue, message("k", 0)).await.unwrap();
+    let_the_sequencer_rest().await;
+    let began = Instant::now();
+    tx.commit().await.unwrap();
+    seen.reaches(1).await;
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    running.stop().await;
+}
 
-    async fn a_transaction_wakes_at_once_when_its_work_succeeds(db: &TestDb) {
-        let seen = Seen::default();
-        let (queue, running) = start(db, &seen).await;
-        let sent = queue.clone();
-        let worked = running.outbox().transaction(|tx| Box::pin(async move {
+#[every_engine]
+async fn a_transaction_wakes_at_once_when_its_work_succeeds(db: &TestDb) {
+    let seen = Seen::default();
+    let (queue, running) = start(db, &seen).await;
+    let sent = queue.clone();
+    let worked = running.outbox().transaction(|tx| {
+        Box::pin(async move {
             enqueue(tx, &sent, message("k", 0)).await?;
             let_the_sequencer_rest().await;
             Ok::<_, outbox::EnqueueError>(Instant::now())
-        }));
-        let began = worked.await.unwrap();
-        seen.reaches(1).await;
-        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
-        running.stop().await;
-    }
-
-    async fn a_transaction_whose_work_fails_leaves_nothing(db: &TestDb) {
-        let seen = Seen::default();
-        let (queue, running) = start(db, &seen).await;
-        for n in 0..20 {
-            let sent = queue.clone();
-            let worked = running.outbox().transaction(|tx| Box::pin(async move {
-                enqueue(tx, &sent, message("k", n)).await.unwrap();
-                if n % 2 == 0 { Ok(n) } else { Err("changed its mind") }
-            }));
-            match worked.await {
-                Ok(done) => assert!(done == n && n % 2 == 0, "{done}"),
-                Err(TransactionError::Transaction(error)) => {
-                    assert!(error == "changed its mind" && n % 2 == 1, "{error}");
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-        drained(db).await;
-        assert_eq!(seen.by_key()["k"], (0..20).step_by(2).collect::<Vec<_>>());
-        running.stop().await;
-    }
+        })
+    });
+    let began = worked.await.unwrap();
+    seen.reaches(1).await;
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    running.stop().await;
 }
 
-on_every_engine! {
-    /// With the default profile, whoever commits. Half of the messages are allowed
-    /// to be late, for the sake of machines that do other things too.
-    async fn a_lone_message_takes_milliseconds_from_its_commit(db: &TestDb) {
-        let seen = Seen::default();
-        let running = orders(db.connection()).leased(seen.clone()).start().await.unwrap();
-        let mut took = Vec::new();
-        for n in 0..15 {
-            drained(db).await;
-            if n % 2 == 0 {
-                let tx = running.outbox().begin().await.unwrap();
-                commit(&tx, "k", n).await;
-                tx.commit().await.unwrap();
-            } else {
-                commit(db.connection(), "k", n).await;
+#[every_engine]
+async fn a_transaction_whose_work_fails_leaves_nothing(db: &TestDb) {
+    let seen = Seen::default();
+    let (queue, running) = start(db, &seen).await;
+    for n in 0..20 {
+        let sent = queue.clone();
+        let worked = running.outbox().transaction(|tx| {
+            Box::pin(async move {
+                enqueue(tx, &sent, message("k", n)).await.unwrap();
+                if n % 2 == 0 {
+                    Ok(n)
+                } else {
+                    Err("changed its mind")
+                }
+            })
+        });
+        match worked.await {
+            Ok(done) => assert!(done == n && n % 2 == 0, "{done}"),
+            Err(TransactionError::Transaction(error)) => {
+                assert!(error == "changed its mind" && n % 2 == 1, "{error}");
             }
-            let committed = Instant::now();
-            seen.reaches(n + 1).await;
-            took.push(committed.elapsed());
+            Err(error) => panic!("{error}"),
         }
-        took.sort();
-        assert!(took[7] < Duration::from_millis(100), "{took:?}");
-        running.stop().await;
     }
+    drained(db).await;
+    assert_eq!(seen.by_key()["k"], (0..20).step_by(2).collect::<Vec<_>>());
+    running.stop().await;
+}
+
+/// With the default profile, whoever commits. Half of the messages are allowed
+/// to be late, for the sake of machines that do other things too.
+#[every_engine]
+async fn a_lone_message_takes_milliseconds_from_its_commit(db: &TestDb) {
+    let seen = Seen::default();
+    let running = orders(db.connection())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    let mut took = Vec::new();
+    for n in 0..15 {
+        drained(db).await;
+        if n % 2 == 0 {
+            let tx = running.outbox().begin().await.unwrap();
+            commit(&tx, "k", n).await;
+            tx.commit().await.unwrap();
+        } else {
+            commit(db.connection(), "k", n).await;
+        }
+        let committed = Instant::now();
+        seen.reaches(n + 1).await;
+        took.push(committed.elapsed());
+    }
+    took.sort();
+    assert!(took[7] < Duration::from_millis(100), "{took:?}");
+    running.stop().await;
 }
 
 // On SQLite the sequencer waits for the writer and so for its commit.
-on_every_server! {
-    async fn a_plain_commit_is_found_by_the_next_look_and_flush_is_one(db: &TestDb) {
-        let seen = Seen::default();
-        let (queue, running) = start(db, &seen).await;
-        let tx = db.connection().begin().await.unwrap();
-        enqueue(&tx, &queue, message("k", 0)).await.unwrap();
-        let_the_sequencer_rest().await;
-        tx.commit().await.unwrap();
-        // As long as it would keep looking, had anything woken it.
-        let_the_sequencer_rest().await;
-        assert_eq!(seen.count(), 0, "nobody looks");
-        let began = Instant::now();
-        running.outbox().flush();
-        seen.reaches(1).await;
-        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
-        running.stop().await;
-    }
+#[every_server]
+async fn a_plain_commit_is_found_by_the_next_look_and_flush_is_one(db: &TestDb) {
+    let seen = Seen::default();
+    let (queue, running) = start(db, &seen).await;
+    let tx = db.connection().begin().await.unwrap();
+    enqueue(&tx, &queue, message("k", 0)).await.unwrap();
+    let_the_sequencer_rest().await;
+    tx.commit().await.unwrap();
+    // As long as it would keep looking, had anything woken it.
+    let_the_sequencer_rest().await;
+    assert_eq!(seen.count(), 0, "nobody looks");
+    let began = Instant::now();
+    running.outbox().flush();
+    seen.reaches(1).await;
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    running.stop().await;
 }
