@@ -1,7 +1,7 @@
 //! The lease is kept as long as there is work, and who loses it stops.
 
-use super::super::gated::{Gated, Manners};
 use super::*;
+use crate::engine::support::gated_handler::{Gated, Manners};
 use outbox_runtime::OutboxProfile;
 use outbox_tests::{Engine, every_engine, every_server};
 use sea_orm::{ConnectionTrait, TransactionTrait};
