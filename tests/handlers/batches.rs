@@ -1,7 +1,7 @@
 //! Many messages at a time.
 
 use super::*;
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 
 #[outbox_event(queue = "batches", partitions = 2, name = "step")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -89,43 +89,60 @@ fn without_poison() -> Vec<i64> {
     (1..=40).filter(|n| *n != POISON).collect()
 }
 
-on_every_engine! {
-    async fn leased_batches_come_in_order_and_only_the_bad_message_is_buried(db: &TestDb) {
-        let journal = Journal::default();
-        enqueue_steps(db).await;
-        let running = start(db, outbox::handlers![vec, vec_rejecting, walk], &journal).await;
-        let good: Vec<_> = without_poison().iter().map(i64::to_string).collect();
-        for (consumer, reason) in [
-            ("vec", "one of 1 is bad"),
-            ("vec_rejecting", "one of 1 is bad"),
-            ("walk", "it is bad"),
-        ] {
-            eventually(consumer, async || {
-                journal.of(&format!("{consumer} ")).contains(&"40".to_owned())
-            })
-            .await;
-            eventually("a dead letter", async || !letters(db, consumer, "reason").await.is_empty()).await;
-            let mut seen = journal.of(&format!("{consumer} "));
-            seen.retain(|note| !note.starts_with("size"));
-            assert_eq!(seen, good, "{consumer}");
-            assert_eq!(letters(db, consumer, "reason").await, [reason], "{consumer}");
-            assert_eq!(letters(db, consumer, "attempts").await, ["1"], "{consumer}");
-        }
-        running.stop().await;
-        assert_eq!(journal.of("vec size ")[0], "10", "batches are as large as they may be");
+#[every_engine]
+async fn leased_batches_come_in_order_and_only_the_bad_message_is_buried(db: &TestDb) {
+    let journal = Journal::default();
+    enqueue_steps(db).await;
+    let running = start(db, outbox::handlers![vec, vec_rejecting, walk], &journal).await;
+    let good: Vec<_> = without_poison().iter().map(i64::to_string).collect();
+    for (consumer, reason) in [
+        ("vec", "one of 1 is bad"),
+        ("vec_rejecting", "one of 1 is bad"),
+        ("walk", "it is bad"),
+    ] {
+        eventually(consumer, async || {
+            journal
+                .of(&format!("{consumer} "))
+                .contains(&"40".to_owned())
+        })
+        .await;
+        eventually("a dead letter", async || {
+            !letters(db, consumer, "reason").await.is_empty()
+        })
+        .await;
+        let mut seen = journal.of(&format!("{consumer} "));
+        seen.retain(|note| !note.starts_with("size"));
+        assert_eq!(seen, good, "{consumer}");
+        assert_eq!(
+            letters(db, consumer, "reason").await,
+            [reason],
+            "{consumer}"
+        );
+        assert_eq!(letters(db, consumer, "attempts").await, ["1"], "{consumer}");
     }
+    running.stop().await;
+    assert_eq!(
+        journal.of("vec size ")[0],
+        "10",
+        "batches are as large as they may be"
+    );
+}
 
-    async fn transactional_batches_take_effect_once_without_the_bad_message(db: &TestDb) {
-        create_ledger(db).await;
-        enqueue_steps(db).await;
-        let running = start(db, outbox::handlers![tx_vec, tx_walk], &Journal::default()).await;
-        for (consumer, reason) in [("tx_vec", "one of 1"), ("tx_walk", "it is bad")] {
-            eventually(consumer, async || ledger(db, consumer).await.len() >= 39).await;
-            assert_eq!(letters(db, consumer, "reason").await, [reason], "{consumer}");
-        }
-        running.stop().await;
-        for consumer in ["tx_vec", "tx_walk"] {
-            assert_eq!(ledger(db, consumer).await, without_poison(), "{consumer}");
-        }
+#[every_engine]
+async fn transactional_batches_take_effect_once_without_the_bad_message(db: &TestDb) {
+    create_ledger(db).await;
+    enqueue_steps(db).await;
+    let running = start(db, outbox::handlers![tx_vec, tx_walk], &Journal::default()).await;
+    for (consumer, reason) in [("tx_vec", "one of 1"), ("tx_walk", "it is bad")] {
+        eventually(consumer, async || ledger(db, consumer).await.len() >= 39).await;
+        assert_eq!(
+            letters(db, consumer, "reason").await,
+            [reason],
+            "{consumer}"
+        );
+    }
+    running.stop().await;
+    for consumer in ["tx_vec", "tx_walk"] {
+        assert_eq!(ledger(db, consumer).await, without_poison(), "{consumer}");
     }
 }

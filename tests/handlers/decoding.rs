@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox::{NewMessage, enqueue};
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 
 #[outbox_event(queue = "wire", partitions = 1, name = "order.v2", aliases = ["order.v1", "Order"])]
 #[derive(Serialize, Deserialize)]
@@ -54,67 +54,88 @@ async fn send(db: &TestDb, event_type: &str, payload: &str) {
         .unwrap();
 }
 
-on_every_engine! {
-    async fn messages_with_an_earlier_name_are_decoded(db: &TestDb) {
-        let journal = Journal::default();
-        let running = start(db, outbox::handlers![each, many], &journal).await;
-        send(db, "order.v1", r#"{"n":1}"#).await;
-        send(db, "Order", r#"{"n":2,"gone":true}"#).await;
-        let note = "!".to_owned();
-        Order { n: 3, note }.enqueue(db.connection(), "key").await.unwrap();
-        for consumer in ["each ", "many "] {
-            journal.reaches(consumer, 3).await;
-            assert_eq!(journal.of(consumer), ["1", "2", "3!"]);
-        }
-        running.stop().await;
+#[every_engine]
+async fn messages_with_an_earlier_name_are_decoded(db: &TestDb) {
+    let journal = Journal::default();
+    let running = start(db, outbox::handlers![each, many], &journal).await;
+    send(db, "order.v1", r#"{"n":1}"#).await;
+    send(db, "Order", r#"{"n":2,"gone":true}"#).await;
+    let note = "!".to_owned();
+    Order { n: 3, note }
+        .enqueue(db.connection(), "key")
+        .await
+        .unwrap();
+    for consumer in ["each ", "many "] {
+        journal.reaches(consumer, 3).await;
+        assert_eq!(journal.of(consumer), ["1", "2", "3!"]);
     }
+    running.stop().await;
+}
 
-    async fn what_cannot_be_decoded_or_is_unknown_is_buried_and_the_partition_goes_on(db: &TestDb) {
-        create_ledger(db).await;
-        let journal = Journal::default();
-        let orders = r#"{"n":"s3cret"}"#;
-        for (event_type, payload) in [
-            ("order.v2", r#"{"n":1}"#),
-            ("order.v2", r#"{"n":2}"#),
-            ("order.v2", orders),
-            ("order.v2", r#"{"n":3}"#),
-            ("order.v2", ""),
-            ("order.v1", "{}"),
-            ("martian", "7"),
-            ("order.v2", r#"{"n":4}"#),
-            ("ignored", "null"),
-            ("order.v2", r#"{"n":5}"#),
-        ] {
-            send(db, event_type, payload).await;
-        }
-        let running = start(db, outbox::handlers![each, many, tx_each, tx_many], &journal).await;
-        for consumer in ["each", "many"] {
-            journal.reaches(&format!("{consumer} "), 5).await;
-            assert_eq!(journal.of(&format!("{consumer} ")), numbers(1..=5), "{consumer}");
-        }
-        for consumer in ["tx_each", "tx_many"] {
-            eventually(consumer, async || ledger(db, consumer).await.len() >= 5).await;
-            assert_eq!(ledger(db, consumer).await, Vec::from_iter(1..=5), "{consumer}");
-        }
-        running.stop().await;
-        for consumer in ["each", "many", "tx_each", "tx_many"] {
-            assert_eq!(
-                letters(db, consumer, "reason").await,
-                [
-                    "its payload is no `order.v2`: the data has another shape at line 1 column 13".to_owned(),
-                    "its payload is no `order.v2`: it ends too early at line 1 column 0".to_owned(),
-                    "its payload is no `order.v2`: field `n` is missing at line 1 column 2".to_owned(),
-                    format!("consumer `{consumer}` has no handler for event type `martian`"),
-                ],
-                "{consumer}"
-            );
-            assert_eq!(letters(db, consumer, "attempts").await, ["1", "1", "1", "2"], "{consumer}");
-            assert_eq!(
-                letters(db, consumer, "event_type").await,
-                ["order.v2", "order.v2", "order.v1", "martian"]
-            );
-        }
-        let kept = "SELECT COUNT(*) FROM outbox_dead_letter WHERE LENGTH(payload) = ";
-        assert_eq!(db.number(&format!("{kept}{}", orders.len())).await, 4);
+#[every_engine]
+async fn what_cannot_be_decoded_or_is_unknown_is_buried_and_the_partition_goes_on(db: &TestDb) {
+    create_ledger(db).await;
+    let journal = Journal::default();
+    let orders = r#"{"n":"s3cret"}"#;
+    for (event_type, payload) in [
+        ("order.v2", r#"{"n":1}"#),
+        ("order.v2", r#"{"n":2}"#),
+        ("order.v2", orders),
+        ("order.v2", r#"{"n":3}"#),
+        ("order.v2", ""),
+        ("order.v1", "{}"),
+        ("martian", "7"),
+        ("order.v2", r#"{"n":4}"#),
+        ("ignored", "null"),
+        ("order.v2", r#"{"n":5}"#),
+    ] {
+        send(db, event_type, payload).await;
     }
+    let running = start(
+        db,
+        outbox::handlers![each, many, tx_each, tx_many],
+        &journal,
+    )
+    .await;
+    for consumer in ["each", "many"] {
+        journal.reaches(&format!("{consumer} "), 5).await;
+        assert_eq!(
+            journal.of(&format!("{consumer} ")),
+            numbers(1..=5),
+            "{consumer}"
+        );
+    }
+    for consumer in ["tx_each", "tx_many"] {
+        eventually(consumer, async || ledger(db, consumer).await.len() >= 5).await;
+        assert_eq!(
+            ledger(db, consumer).await,
+            Vec::from_iter(1..=5),
+            "{consumer}"
+        );
+    }
+    running.stop().await;
+    for consumer in ["each", "many", "tx_each", "tx_many"] {
+        assert_eq!(
+            letters(db, consumer, "reason").await,
+            [
+                "its payload is no `order.v2`: the data has another shape at line 1 column 13"
+                    .to_owned(),
+                "its payload is no `order.v2`: it ends too early at line 1 column 0".to_owned(),
+                "its payload is no `order.v2`: field `n` is missing at line 1 column 2".to_owned(),
+                format!("consumer `{consumer}` has no handler for event type `martian`"),
+            ],
+            "{consumer}"
+        );
+        assert_eq!(
+            letters(db, consumer, "attempts").await,
+            ["1", "1", "1", "2"],
+            "{consumer}"
+        );
+        assert_eq!(
+            letters(db, consumer, "event_type").await,
+            ["order.v2", "order.v2", "order.v1", "martian"]
+        );
+    }
+    let kept = "SELECT COUNT(*) FROM outbox_dead_letter WHERE LENGTH(payload) = ";
+    assert_eq!(db.number(&format!("{kept}{}", orders.len())).await, 4);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox::Extract;
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 use std::time::Duration;
 
 #[outbox_event(queue = "delivery", partitions = 4, name = "placed", key = order)]
@@ -78,72 +78,89 @@ async fn tx_invoice(_: Vec<Placed>, Tenant(tenant): Tenant, State(journal): Stat
     journal.note(format_args!("tx_invoice {tenant}"));
 }
 
-on_every_engine! {
-    async fn an_argument_that_cannot_be_made_decides_what_becomes_of_the_message(db: &TestDb) {
-        let journal = Journal::default();
-        let running = start(db, outbox::handlers![invoice, tx_invoice], &journal).await;
-        Placed { order: 1 }.enqueue(db.connection(), "key").await.unwrap();
-        let options = EnqueueOptions::new().header("tenant", "acme");
-        let told = Placed { order: 2 };
-        told.enqueue_with(db.connection(), "key", options).await.unwrap();
-        journal.reaches("invoice ", 1).await;
-        journal.reaches("tx_invoice ", 1).await;
-        running.stop().await;
-        for (handler, consumer) in [("invoice ", "invoices"), ("tx_invoice ", "tx_invoices")] {
-            assert_eq!(journal.of(handler), ["acme"]);
-            let reasons = letters(db, consumer, "reason").await;
-            assert_eq!(reasons, ["it has no header `tenant`"], "{consumer}");
-        }
+#[every_engine]
+async fn an_argument_that_cannot_be_made_decides_what_becomes_of_the_message(db: &TestDb) {
+    let journal = Journal::default();
+    let running = start(db, outbox::handlers![invoice, tx_invoice], &journal).await;
+    Placed { order: 1 }
+        .enqueue(db.connection(), "key")
+        .await
+        .unwrap();
+    let options = EnqueueOptions::new().header("tenant", "acme");
+    let told = Placed { order: 2 };
+    told.enqueue_with(db.connection(), "key", options)
+        .await
+        .unwrap();
+    journal.reaches("invoice ", 1).await;
+    journal.reaches("tx_invoice ", 1).await;
+    running.stop().await;
+    for (handler, consumer) in [("invoice ", "invoices"), ("tx_invoice ", "tx_invoices")] {
+        assert_eq!(journal.of(handler), ["acme"]);
+        let reasons = letters(db, consumer, "reason").await;
+        assert_eq!(reasons, ["it has no header `tenant`"], "{consumer}");
     }
+}
 
-    async fn a_leased_handler_gets_everything_it_asks_for(db: &TestDb) {
-        let journal = Journal::default();
-        let running = builder(db, outbox::handlers![ship], &journal)
-            .state(Warehouse("Bremen"))
-            .start()
+#[every_engine]
+async fn a_leased_handler_gets_everything_it_asks_for(db: &TestDb) {
+    let journal = Journal::default();
+    let running = builder(db, outbox::handlers![ship], &journal)
+        .state(Warehouse("Bremen"))
+        .start()
+        .await
+        .unwrap();
+    let plain = Placed { order: 7 }.emit(db.connection()).await.unwrap();
+    let options = EnqueueOptions::new().header("tenant", "acme");
+    let told = Placed { order: 8 };
+    let told = told
+        .enqueue_with(db.connection(), 8, options)
+        .await
+        .unwrap();
+    journal.reaches("ship", 2).await;
+    running.stop().await;
+    let mut notes = journal.all();
+    notes.sort();
+    assert_eq!(
+        notes,
+        [
+            format!("ship 7 of nobody from Bremen: {plain}, 0"),
+            format!("ship 8 of acme from Bremen: {told}, 0"),
+        ]
+    );
+}
+
+#[every_engine]
+async fn what_a_transactional_handler_writes_is_there_once(db: &TestDb) {
+    create_ledger(db).await;
+    let journal = Journal::default();
+    let running = start(db, outbox::handlers![book], &journal).await;
+    for order in 1..=20 {
+        Placed { order }.emit(db.connection()).await.unwrap();
+    }
+    eventually("20 rows", async || ledger(db, "ledger").await.len() >= 20).await;
+    running.stop().await;
+    assert_eq!(ledger(db, "ledger").await, Vec::from_iter(1..=20));
+}
+
+#[every_engine]
+async fn consumers_do_not_wait_for_each_other(db: &TestDb) {
+    create_ledger(db).await;
+    let journal = Journal::default();
+    let running = start(db, outbox::handlers![book, stuck], &journal).await;
+    for order in 1..=20 {
+        Placed { order }
+            .enqueue(db.connection(), "one key")
             .await
             .unwrap();
-        let plain = Placed { order: 7 }.emit(db.connection()).await.unwrap();
-        let options = EnqueueOptions::new().header("tenant", "acme");
-        let told = Placed { order: 8 };
-        let told = told.enqueue_with(db.connection(), 8, options).await.unwrap();
-        journal.reaches("ship", 2).await;
-        running.stop().await;
-        let mut notes = journal.all();
-        notes.sort();
-        assert_eq!(
-            notes,
-            [
-                format!("ship 7 of nobody from Bremen: {plain}, 0"),
-                format!("ship 8 of acme from Bremen: {told}, 0"),
-            ]
-        );
     }
-
-    async fn what_a_transactional_handler_writes_is_there_once(db: &TestDb) {
-        create_ledger(db).await;
-        let journal = Journal::default();
-        let running = start(db, outbox::handlers![book], &journal).await;
-        for order in 1..=20 {
-            Placed { order }.emit(db.connection()).await.unwrap();
-        }
-        eventually("20 rows", async || ledger(db, "ledger").await.len() >= 20).await;
-        running.stop().await;
-        assert_eq!(ledger(db, "ledger").await, Vec::from_iter(1..=20));
-    }
-
-    async fn consumers_do_not_wait_for_each_other(db: &TestDb) {
-        create_ledger(db).await;
-        let journal = Journal::default();
-        let running = start(db, outbox::handlers![book, stuck], &journal).await;
-        for order in 1..=20 {
-            Placed { order }.enqueue(db.connection(), "one key").await.unwrap();
-        }
-        eventually("20 rows", async || ledger(db, "ledger").await.len() >= 20).await;
-        journal.reaches("stuck", 1).await;
-        running.stop().await;
-        assert_eq!(journal.all().len(), 1, "a retry waits, and holds its key up");
-        let reason = "SELECT last_error FROM outbox_attempt WHERE consumer = 'stuck'";
-        assert_eq!(db.texts(reason).await, ["the printer is on fire"]);
-    }
+    eventually("20 rows", async || ledger(db, "ledger").await.len() >= 20).await;
+    journal.reaches("stuck", 1).await;
+    running.stop().await;
+    assert_eq!(
+        journal.all().len(),
+        1,
+        "a retry waits, and holds its key up"
+    );
+    let reason = "SELECT last_error FROM outbox_attempt WHERE consumer = 'stuck'";
+    assert_eq!(db.texts(reason).await, ["the printer is on fire"]);
 }

@@ -1,7 +1,7 @@
 //! What `start()` logs.
 
 use super::*;
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 use std::io::{self, Write};
 use tracing::subscriber::set_default;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -41,32 +41,41 @@ impl Write for Log {
     }
 }
 
-on_every_engine! {
-    async fn the_start_logs_a_line_for_each_queue_and_warns_of_unhandled_events(db: &TestDb) {
-        let log = Log::default();
-        let writer = log.clone();
-        // Only what the outbox says: on a busy machine the pool warns of slow connections.
-        let ours = Targets::new().with_target("outbox", LevelFilter::INFO);
-        let lines = layer().with_ansi(false).with_writer(move || writer.clone());
-        let subscriber = registry().with(lines.with_filter(ours));
-        let running = {
-            let _guard = set_default(subscriber);
-            start(db, outbox::handlers![hear, write_down], &Journal::default()).await
-        };
-        running.stop().await;
-        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        let of_queue: Vec<_> = log.lines().filter(|line| line.contains("queue=\"talk\"")).collect();
-        assert_eq!(of_queue.len(), 1, "{log}");
-        for part in [
-            "INFO",
-            "partitions=8",
-            "default (leased: handlers::log::hear)",
-            "minutes (transactional: handlers::log::write_down)",
-        ] {
-            assert!(of_queue[0].contains(part), "{part} is not in {}", of_queue[0]);
-        }
-        let warnings: Vec<_> = log.lines().filter(|line| line.contains("WARN")).collect();
-        assert_eq!(warnings.len(), 1, "{log}");
-        assert!(warnings[0].contains("event `whispered` of queue `talk`"), "{log}");
+#[every_engine]
+async fn the_start_logs_a_line_for_each_queue_and_warns_of_unhandled_events(db: &TestDb) {
+    let log = Log::default();
+    let writer = log.clone();
+    // Only what the outbox says: on a busy machine the pool warns of slow connections.
+    let ours = Targets::new().with_target("outbox", LevelFilter::INFO);
+    let lines = layer().with_ansi(false).with_writer(move || writer.clone());
+    let subscriber = registry().with(lines.with_filter(ours));
+    let running = {
+        let _guard = set_default(subscriber);
+        start(db, outbox::handlers![hear, write_down], &Journal::default()).await
+    };
+    running.stop().await;
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let of_queue: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("queue=\"talk\""))
+        .collect();
+    assert_eq!(of_queue.len(), 1, "{log}");
+    for part in [
+        "INFO",
+        "partitions=8",
+        "default (leased: handlers::log::hear)",
+        "minutes (transactional: handlers::log::write_down)",
+    ] {
+        assert!(
+            of_queue[0].contains(part),
+            "{part} is not in {}",
+            of_queue[0]
+        );
     }
+    let warnings: Vec<_> = log.lines().filter(|line| line.contains("WARN")).collect();
+    assert_eq!(warnings.len(), 1, "{log}");
+    assert!(
+        warnings[0].contains("event `whispered` of queue `talk`"),
+        "{log}"
+    );
 }

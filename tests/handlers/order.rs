@@ -1,7 +1,7 @@
 //! Events of several types in one queue: one cursor, one order.
 
 use super::*;
-use outbox_tests::on_every_engine;
+use outbox_tests::every_engine;
 
 outbox::queue!(Accounts = "accounts", partitions = 4);
 
@@ -77,35 +77,43 @@ fn is_deposit(n: i64) -> bool {
     n % 7 < 3 || n % 7 == 5
 }
 
-on_every_engine! {
-    async fn two_events_of_one_key_reach_their_handlers_in_order(db: &TestDb) {
-        create_ledger(db).await;
-        let journal = Journal::default();
-        let handlers = outbox::handlers![
-            deposited, withdrawn, deposits, withdrawal, tx_deposits, tx_withdrawn
-        ];
-        let running = start(db, handlers, &journal).await;
-        for n in 0..60 {
-            for key in ["ada", "grace"] {
-                if is_deposit(n) {
-                    Deposited { n }.enqueue(db.connection(), key).await.unwrap();
-                } else {
-                    Withdrawn { n }.enqueue(db.connection(), key).await.unwrap();
-                }
+#[every_engine]
+async fn two_events_of_one_key_reach_their_handlers_in_order(db: &TestDb) {
+    create_ledger(db).await;
+    let journal = Journal::default();
+    let handlers = outbox::handlers![
+        deposited,
+        withdrawn,
+        deposits,
+        withdrawal,
+        tx_deposits,
+        tx_withdrawn
+    ];
+    let running = start(db, handlers, &journal).await;
+    for n in 0..60 {
+        for key in ["ada", "grace"] {
+            if is_deposit(n) {
+                Deposited { n }.enqueue(db.connection(), key).await.unwrap();
+            } else {
+                Withdrawn { n }.enqueue(db.connection(), key).await.unwrap();
             }
         }
-        let sign = |n| if is_deposit(n) { '+' } else { '-' };
-        let expected: Vec<_> = (0..60).map(|n| format!("{}{n}", sign(n))).collect();
-        for consumer in ["each", "mixed", "tx"] {
-            for key in ["ada", "grace"] {
-                let prefix = format!("{consumer} {key} ");
-                journal.reaches(&prefix, 60).await;
-                assert_eq!(journal.of(&prefix), expected, "{prefix}");
-            }
-        }
-        running.stop().await;
-        let cursors = "SELECT COUNT(DISTINCT consumer) FROM outbox_cursor";
-        assert_eq!(db.number(cursors).await, 3, "a cursor for each consumer, not each handler");
-        assert_eq!(ledger(db, "tx").await.len(), 120);
     }
+    let sign = |n| if is_deposit(n) { '+' } else { '-' };
+    let expected: Vec<_> = (0..60).map(|n| format!("{}{n}", sign(n))).collect();
+    for consumer in ["each", "mixed", "tx"] {
+        for key in ["ada", "grace"] {
+            let prefix = format!("{consumer} {key} ");
+            journal.reaches(&prefix, 60).await;
+            assert_eq!(journal.of(&prefix), expected, "{prefix}");
+        }
+    }
+    running.stop().await;
+    let cursors = "SELECT COUNT(DISTINCT consumer) FROM outbox_cursor";
+    assert_eq!(
+        db.number(cursors).await,
+        3,
+        "a cursor for each consumer, not each handler"
+    );
+    assert_eq!(ledger(db, "tx").await.len(), 120);
 }

@@ -6,14 +6,13 @@
 include!(concat!(env!("OUT_DIR"), "/program.rs"));
 
 mod tests {
-    use outbox_tests::on_every_engine;
+    use outbox_tests::{TestDb, every_engine};
 
-    on_every_engine! {
-        empty;
-        async fn the_readmes_program_delivers_what_it_commits(db: &TestDb) {
-            db.execute("CREATE TABLE ledger (order_id BIGINT NOT NULL)").await;
-            crate::run(db.connection().clone()).await.unwrap();
-            assert_eq!(db.column("SELECT order_id FROM ledger").await, [7]);
-        }
+    #[every_engine(empty)]
+    async fn the_readmes_program_delivers_what_it_commits(db: &TestDb) {
+        db.execute("CREATE TABLE ledger (order_id BIGINT NOT NULL)")
+            .await;
+        crate::run(db.connection().clone()).await.unwrap();
+        assert_eq!(db.column("SELECT order_id FROM ledger").await, [7]);
     }
 }

@@ -2,7 +2,7 @@
 //! fails, put the code back.
 
 use outbox_runtime::{Partitions, Queue, Slot, queue_id};
-use outbox_tests::{Engine, TestDb, run};
+use outbox_tests::{TestDb, mysql, postgres};
 use serde::Deserialize;
 
 /// Made by another program.
@@ -72,27 +72,25 @@ async fn a_server_agrees(db: &TestDb, slot: &str, id: &str) {
     }
 }
 
-#[test]
-fn postgres_computes_the_same_slots_and_ids() {
-    run(Engine::Postgres, false, |db| {
-        Box::pin(a_server_agrees(
-            db,
-            "SELECT ((get_byte(sha256(k), 0) | (get_byte(sha256(k), 1) << 8)) & 16383)::bigint \
-             FROM (SELECT decode('@', 'hex') AS k) AS key",
-            "SELECT (('x' || left(encode(sha256('@'), 'hex'), 13))::bit(52)::bigint >> 1) << 12",
-        ))
-    });
+#[postgres(empty)]
+async fn postgres_computes_the_same_slots_and_ids(db: &TestDb) {
+    a_server_agrees(
+        db,
+        "SELECT ((get_byte(sha256(k), 0) | (get_byte(sha256(k), 1) << 8)) & 16383)::bigint \
+         FROM (SELECT decode('@', 'hex') AS k) AS key",
+        "SELECT (('x' || left(encode(sha256('@'), 'hex'), 13))::bit(52)::bigint >> 1) << 12",
+    )
+    .await;
 }
 
-#[test]
-fn mysql_computes_the_same_slots_and_ids() {
-    run(Engine::MySql, false, |db| {
-        Box::pin(a_server_agrees(
-            db,
-            "SELECT CAST((CONV(SUBSTR(h, 1, 2), 16, 10) | CONV(SUBSTR(h, 3, 2), 16, 10) << 8) \
-                & 16383 AS SIGNED) FROM (SELECT SHA2(UNHEX('@'), 256) AS h) AS hash",
-            "SELECT CAST(CAST(CONV(LEFT(SHA2('@', 256), 13), 16, 10) AS UNSIGNED) DIV 2 * 4096 \
-                AS SIGNED)",
-        ))
-    });
+#[mysql(empty)]
+async fn mysql_computes_the_same_slots_and_ids(db: &TestDb) {
+    a_server_agrees(
+        db,
+        "SELECT CAST((CONV(SUBSTR(h, 1, 2), 16, 10) | CONV(SUBSTR(h, 3, 2), 16, 10) << 8) \
+            & 16383 AS SIGNED) FROM (SELECT SHA2(UNHEX('@'), 256) AS h) AS hash",
+        "SELECT CAST(CAST(CONV(LEFT(SHA2('@', 256), 13), 16, 10) AS UNSIGNED) DIV 2 * 4096 \
+            AS SIGNED)",
+    )
+    .await;
 }

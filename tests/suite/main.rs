@@ -8,5 +8,5 @@ mod enqueue;
 mod golden;
 mod migrations;
 mod operations;
-mod place;
 mod security;
+mod table_location;

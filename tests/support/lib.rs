@@ -1,8 +1,10 @@
 //! What the tests stand on: a fresh database for each, on three real engines.
 //!
-//! [`on_every_engine!`] writes a test once and runs it as three tests, named
-//! `…::postgres`, `…::mysql` and `…::sqlite`. Nothing is skipped: without a
-//! server a test fails and says what to do.
+//! [`every_engine`] on an `async fn name(db: &TestDb)` makes three tests of it, named
+//! `…::name::postgres`, `…::name::mysql` and `…::name::sqlite`. [`every_server`] leaves SQLite
+//! out, [`engines`] lists those of a test, and [`postgres`], [`mysql`] and [`sqlite`] choose one.
+//! The argument `empty` asks for a database without the outbox tables. Nothing is skipped:
+//! without a server a test fails and says what to do.
 
 mod counting_proxy;
 mod database;
@@ -13,13 +15,10 @@ mod schema_text;
 pub use counting_proxy::CountingProxy;
 pub use database::{Engine, TestDb, run, run_at, run_two};
 pub use lossy_proxy::{LossyProxy, Lost};
+pub use outbox_test_attributes::{engines, every_engine, every_server, mysql, postgres, sqlite};
 pub use private_server::PrivateServer;
 pub use schema_text::schema_text;
 use std::time::{Duration, Instant};
-
-// What the macro below refers to.
-#[doc(hidden)]
-pub use tokio;
 
 /// Waits until `condition` holds; fails after 30 seconds, saying what was awaited.
 pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
@@ -28,62 +27,4 @@ pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
         assert!(Instant::now() < deadline, "waited 30 s in vain for {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-}
-
-/// Runs each `async fn name(db: &TestDb)` on the engines that are servers, for
-/// what a file cannot show: several processes, a lost connection.
-#[macro_export]
-macro_rules! on_every_server {
-    ($($(#[doc = $doc:literal])* async fn $name:ident($db:ident: &TestDb) $body:block)*) => {$(
-        $(#[doc = $doc])*
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-
-            async fn case($db: &$crate::TestDb) $body
-
-            $crate::__test!(postgres, Postgres, true);
-            $crate::__test!(mysql, MySql, true);
-        }
-    )*};
-}
-
-/// Runs each `async fn name(db: &TestDb)` on every engine, on a database of its
-/// own that has the outbox tables; with `empty;` in front, that has none.
-#[macro_export]
-macro_rules! on_every_engine {
-    (empty; $($rest:tt)*) => { $crate::__tests! { false; $($rest)* } };
-    ($($rest:tt)*) => { $crate::__tests! { true; $($rest)* } };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __tests {
-    ($migrated:literal; $(
-        $(#[doc = $doc:literal])*
-        async fn $name:ident($db:ident: &TestDb) $body:block
-    )*) => {$(
-        $(#[doc = $doc])*
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-
-            async fn case($db: &$crate::TestDb) $body
-
-            $crate::__test!(postgres, Postgres, $migrated);
-            $crate::__test!(mysql, MySql, $migrated);
-            $crate::__test!(sqlite, Sqlite, $migrated);
-        }
-    )*};
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __test {
-    ($name:ident, $engine:ident, $migrated:literal) => {
-        #[test]
-        fn $name() {
-            $crate::run($crate::Engine::$engine, $migrated, |db| Box::pin(case(db)));
-        }
-    };
 }

@@ -3,7 +3,7 @@
 use super::*;
 use outbox::prelude::*;
 use outbox::{Ctx, DeadLetterFilter, LeasedMessageHandler, NewMessage, OutboxMessage, RetryPolicy};
-use outbox_tests::{eventually, on_every_engine};
+use outbox_tests::{eventually, every_engine};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use proptest::{collection, option, prop_oneof, string};
@@ -61,101 +61,131 @@ fn rows(count: usize) -> Vec<Row> {
     (0..count).map(|_| row()).collect()
 }
 
-on_every_engine! {
-    async fn rows_at_random_are_delivered_as_they_are_or_buried(db: &TestDb) {
-        let mut rows: BTreeMap<i64, Row> = BTreeMap::new();
-        for row in self::rows(120) {
-            rows.insert(insert(db, &row).await, row);
-        }
-        let known: BTreeSet<i64> = rows.iter().filter(|(_, row)| row.event_type == "known").map(|(id, _)| *id).collect();
-        assert!(!known.is_empty() && known.len() < rows.len());
-        let kept = Kept::default();
-        let running = Outbox::builder(db.connection().clone())
-            .queue(QUEUE.name(), QUEUE.partitions())
-            .event_types(["known"])
-            .retry(impatient())
-            .leased(kept.clone())
-            .start()
-            .await
-            .unwrap();
-        let letters = running.outbox().dead_letters();
-        let unknown = u64::try_from(rows.len() - known.len()).unwrap();
-        eventually("all that is unknown", async || {
-            running.stats().await.unwrap();
-            letters.count(&DeadLetterFilter::new()).await.unwrap() == unknown
-        })
+#[every_engine]
+async fn rows_at_random_are_delivered_as_they_are_or_buried(db: &TestDb) {
+    let mut rows: BTreeMap<i64, Row> = BTreeMap::new();
+    for row in self::rows(120) {
+        rows.insert(insert(db, &row).await, row);
+    }
+    let known: BTreeSet<i64> = rows
+        .iter()
+        .filter(|(_, row)| row.event_type == "known")
+        .map(|(id, _)| *id)
+        .collect();
+    assert!(!known.is_empty() && known.len() < rows.len());
+    let kept = Kept::default();
+    let running = Outbox::builder(db.connection().clone())
+        .queue(QUEUE.name(), QUEUE.partitions())
+        .event_types(["known"])
+        .retry(impatient())
+        .leased(kept.clone())
+        .start()
+        .await
+        .unwrap();
+    let letters = running.outbox().dead_letters();
+    let unknown = u64::try_from(rows.len() - known.len()).unwrap();
+    eventually("all that is unknown", async || {
+        running.stats().await.unwrap();
+        letters.count(&DeadLetterFilter::new()).await.unwrap() == unknown
+    })
+    .await;
+    // Something good behind it all arrives as ever.
+    let good = NewMessage::new("known", 1, "good");
+    let good = outbox::enqueue(db.connection(), &QUEUE, good)
+        .await
+        .unwrap()
+        .get();
+    eventually("the good one", async || {
+        kept.0.lock().unwrap().contains_key(&good)
+    })
+    .await;
+    running.stop().await;
+
+    let kept = kept.0.lock().unwrap().clone();
+    assert!(kept.keys().filter(|id| **id != good).eq(known.iter()));
+    for id in &known {
+        let (row, message) = (&rows[id], &kept[id]);
+        assert_eq!(
+            (message.key(), message.payload()),
+            (&*row.key, &*row.payload)
+        );
+        // Headers that are none are left out.
+        let fine = row.headers.as_deref() == Some(r#"{"a":"b"}"#);
+        assert_eq!(message.headers().get("a"), fine.then_some("b"), "{row:?}");
+    }
+    for letter in letters
+        .list(&DeadLetterFilter::new().limit(1_000))
+        .await
+        .unwrap()
+    {
+        let row = &rows[&letter.message_id.get()];
+        assert_eq!((&letter.key, &letter.payload), (&row.key, &row.payload));
+        assert_eq!(letter.event_type, row.event_type);
+        assert!(letter.reason.contains("no handler"), "{}", letter.reason);
+    }
+}
+
+#[every_engine]
+async fn rows_of_nobody_are_kept_counted_and_in_nobodys_way(db: &TestDb) {
+    let row = |queue_id, slot| Row {
+        event_type: "known".to_owned(),
+        key: vec![0xff, 0],
+        payload: vec![0; 9],
+        headers: None,
+        target: None,
+        queue_id,
+        slot,
+    };
+    let other = Queue::of("nobody", Partitions::of(64));
+    let strays = [
+        // Beyond the count, and of a queue nobody registered.
+        row(QUEUE.id(), 16_384 + 4),
+        row(QUEUE.id(), 16_384 + 63),
+        row(QUEUE.id(), i16::MAX),
+        row(other.id(), 5),
+        row(other.id(), 16_384),
+        row(0, 0),
+        row(i64::MIN, i16::MIN),
+    ];
+    for stray in &strays {
+        insert(db, stray).await;
+    }
+    // For a consumer that does not exist, and one whose body is gone.
+    let nobodys = Row {
+        target: Some("nobody".to_owned()),
+        ..row(QUEUE.id(), 0)
+    };
+    insert(db, &nobodys).await;
+    let gone = insert(db, &row(QUEUE.id(), 0)).await;
+    db.execute(&format!("DELETE FROM outbox_body WHERE id = {gone}"))
         .await;
-        // Something good behind it all arrives as ever.
-        let good = NewMessage::new("known", 1, "good");
-        let good = outbox::enqueue(db.connection(), &QUEUE, good).await.unwrap().get();
-        eventually("the good one", async || kept.0.lock().unwrap().contains_key(&good)).await;
-        running.stop().await;
+    let good = insert(db, &row(QUEUE.id(), 0)).await;
 
-        let kept = kept.0.lock().unwrap().clone();
-        assert!(kept.keys().filter(|id| **id != good).eq(known.iter()));
-        for id in &known {
-            let (row, message) = (&rows[id], &kept[id]);
-            assert_eq!((message.key(), message.payload()), (&*row.key, &*row.payload));
-            // Headers that are none are left out.
-            let fine = row.headers.as_deref() == Some(r#"{"a":"b"}"#);
-            assert_eq!(message.headers().get("a"), fine.then_some("b"), "{row:?}");
-        }
-        for letter in letters.list(&DeadLetterFilter::new().limit(1_000)).await.unwrap() {
-            let row = &rows[&letter.message_id.get()];
-            assert_eq!((&letter.key, &letter.payload), (&row.key, &row.payload));
-            assert_eq!(letter.event_type, row.event_type);
-            assert!(letter.reason.contains("no handler"), "{}", letter.reason);
-        }
-    }
-
-    async fn rows_of_nobody_are_kept_counted_and_in_nobodys_way(db: &TestDb) {
-        let row = |queue_id, slot| Row {
-            event_type: "known".to_owned(),
-            key: vec![0xff, 0],
-            payload: vec![0; 9],
-            headers: None,
-            target: None,
-            queue_id,
-            slot,
-        };
-        let other = Queue::of("nobody", Partitions::of(64));
-        let strays = [
-            // Beyond the count, and of a queue nobody registered.
-            row(QUEUE.id(), 16_384 + 4),
-            row(QUEUE.id(), 16_384 + 63),
-            row(QUEUE.id(), i16::MAX),
-            row(other.id(), 5),
-            row(other.id(), 16_384),
-            row(0, 0),
-            row(i64::MIN, i16::MIN),
-        ];
-        for stray in &strays {
-            insert(db, stray).await;
-        }
-        // For a consumer that does not exist, and one whose body is gone.
-        let nobodys = Row { target: Some("nobody".to_owned()), ..row(QUEUE.id(), 0) };
-        insert(db, &nobodys).await;
-        let gone = insert(db, &row(QUEUE.id(), 0)).await;
-        db.execute(&format!("DELETE FROM outbox_body WHERE id = {gone}")).await;
-        let good = insert(db, &row(QUEUE.id(), 0)).await;
-
-        let kept = Kept::default();
-        let running = Outbox::builder(db.connection().clone())
-            .queue(QUEUE.name(), QUEUE.partitions())
-            .retry(impatient())
-            .leased(kept.clone())
-            .start()
-            .await
-            .unwrap();
-        eventually("the good one", async || kept.0.lock().unwrap().contains_key(&good)).await;
-        eventually("vacuum", async || db.number("SELECT COUNT(*) FROM outbox_outgoing").await == 0).await;
-        let stats = running.stats().await.unwrap();
-        let counted: u64 = stats.unregistered.iter().map(|stray| stray.count).sum();
-        assert_eq!(counted, strays.len() as u64, "{stats:?}");
-        running.stop().await;
-        assert_eq!(kept.0.lock().unwrap().len(), 1);
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_incoming").await, 7);
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_body").await, 7);
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_dead_letter").await, 0);
-    }
+    let kept = Kept::default();
+    let running = Outbox::builder(db.connection().clone())
+        .queue(QUEUE.name(), QUEUE.partitions())
+        .retry(impatient())
+        .leased(kept.clone())
+        .start()
+        .await
+        .unwrap();
+    eventually("the good one", async || {
+        kept.0.lock().unwrap().contains_key(&good)
+    })
+    .await;
+    eventually("vacuum", async || {
+        db.number("SELECT COUNT(*) FROM outbox_outgoing").await == 0
+    })
+    .await;
+    let stats = running.stats().await.unwrap();
+    let counted: u64 = stats.unregistered.iter().map(|stray| stray.count).sum();
+    assert_eq!(counted, strays.len() as u64, "{stats:?}");
+    running.stop().await;
+    assert_eq!(kept.0.lock().unwrap().len(), 1);
+    assert_eq!(db.number("SELECT COUNT(*) FROM outbox_incoming").await, 7);
+    assert_eq!(db.number("SELECT COUNT(*) FROM outbox_body").await, 7);
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_dead_letter").await,
+        0
+    );
 }

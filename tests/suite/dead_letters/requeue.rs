@@ -7,7 +7,7 @@ use outbox::{
     DeadLetterStatus, LeasedMessageHandler, NewMessage, OutboxHandle, Queue, REQUEUED_FROM,
     RequeueRefusal, enqueue,
 };
-use outbox_tests::{eventually, on_every_engine};
+use outbox_tests::{eventually, every_engine};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -103,165 +103,317 @@ async fn pending(db: &TestDb) -> i64 {
         .await
 }
 
-on_every_engine! {
-    async fn a_requeued_letter_reaches_only_its_consumer_in_the_order_of_its_key(db: &TestDb) {
-        let picky = Picky { rejects: vec!["1", "3"], ..Picky::default() };
-        let fine = Picky::default();
-        let running = start(db, &picky, &fine).await;
-        let mut sent = Vec::new();
-        for text in ["0", "1", "2", "3", "4"] {
-            sent.push(commit(db, text).await);
-        }
-        buried(db, 2).await;
-        eventually("both consumers", async || picky.texts().len() == 5 && fine.texts().len() == 5).await;
-        // Before, and after, the requeue: it has its place between the two.
-        running.outbox().pause("orders").await.unwrap();
-        commit(db, "before").await;
-        let dead = running.outbox().dead_letters();
-        let report = dead.requeue(all().queue("orders").consumer("picky")).await.unwrap();
-        assert_eq!((report.requeued.len(), report.refused.len(), report.unchanged), (2, 0, 0));
-        commit(db, "after").await;
-        running.outbox().resume("orders").await.unwrap();
-        let order = ["0", "1", "2", "3", "4", "before", "1", "3", "after"];
-        eventually("the requeued ones", async || picky.texts().len() >= 9).await;
-        assert_eq!(picky.texts(), order);
-        eventually("the other consumer", async || fine.texts().len() >= 7).await;
-        assert_eq!(fine.texts(), ["0", "1", "2", "3", "4", "before", "after"]);
-        // References both ways, and everything else as it was.
-        for (requeued, (n, text)) in report.requeued.iter().zip([(1, "1"), (3, "3")]) {
-            let letter = get(db, requeued.letter).await;
-            assert_eq!((letter.status, letter.message_id.get()), (DeadLetterStatus::Resolved, sent[n]));
-            assert_eq!(letter.requeued_as, Some(requeued.message));
-            assert!(letter.completed_at.is_some());
-            assert_ne!(requeued.message.get(), sent[n]);
-            let calls = picky.calls();
-            let again = calls.iter().rfind(|call| call.text == text).expect("again");
-            assert_eq!((again.id, again.attempts), (requeued.message.get(), 0));
-            assert_eq!(again.from.as_deref(), Some(&*sent[n].to_string()));
-            assert_eq!(again.partition, calls[0].partition);
-        }
-        let twice = dead.requeue(report.requeued.iter().map(|r| r.letter).collect::<Vec<_>>()).await.unwrap();
-        assert_eq!((twice.requeued.len(), twice.unchanged), (0, 2));
-        running.stop().await;
+#[every_engine]
+async fn a_requeued_letter_reaches_only_its_consumer_in_the_order_of_its_key(db: &TestDb) {
+    let picky = Picky {
+        rejects: vec!["1", "3"],
+        ..Picky::default()
+    };
+    let fine = Picky::default();
+    let running = start(db, &picky, &fine).await;
+    let mut sent = Vec::new();
+    for text in ["0", "1", "2", "3", "4"] {
+        sent.push(commit(db, text).await);
     }
-
-    async fn a_requeued_message_keeps_its_headers(db: &TestDb) {
-        let running = start(db, &Picky { rejects: vec!["1"], ..Picky::default() }, &Picky::default()).await;
-        commit(db, "1").await;
-        buried(db, 1).await;
-        let letter = letters(db).list(&all()).await.unwrap().remove(0);
-        running.outbox().pause("orders").await.unwrap();
-        let report = letters(db).requeue(&letter).await.unwrap();
-        let id = report.requeued[0].message;
-        let headers = db.texts(&format!("SELECT headers FROM outbox_body WHERE id = {id}")).await;
-        let expected = format!(
-            r#"{{"outbox-requeued-from":"{}","outbox-unique-id":"{}","trace":"of 1"}}"#,
-            letter.message_id, letter.unique_id
-        );
-        assert_eq!(headers, [expected]);
-        assert_eq!(db.texts(&format!("SELECT target FROM outbox_body WHERE id = {id}")).await, ["picky"]);
-        running.stop().await;
-    }
-
-    async fn a_letter_with_reserved_headers_is_requeued_with_them(db: &TestDb) {
-        start(db, &Picky::default(), &Picky::default()).await.stop().await;
-        bury(db, &Given { consumer: "fine", ..Given::default() }).await;
-        // A program of an earlier release sent it.
-        db.execute(r#"UPDATE outbox_dead_letter SET headers = '{"content-type":"text/plain","version":"2"}'"#).await;
-        let letter = letters(db).list(&all()).await.unwrap().remove(0);
-        let report = letters(db).requeue(&letter).await.unwrap();
-        assert_eq!((report.requeued.len(), report.refused.len()), (1, 0));
-        let expected = format!(
-            r#"{{"content-type":"text/plain","outbox-requeued-from":"{}","outbox-unique-id":"{}","version":"2"}}"#,
-            letter.message_id, letter.unique_id
-        );
-        assert_eq!(db.texts("SELECT headers FROM outbox_body").await, [expected]);
-    }
-
-    async fn what_fails_again_does_not_come_round(db: &TestDb) {
-        let picky = Picky { rejects: vec!["1", "2", "3"], always: true, ..Picky::default() };
-        let running = start(db, &picky, &Picky::default()).await;
-        for text in ["1", "2", "3"] {
-            commit(db, text).await;
-        }
-        buried(db, 3).await;
-        // Slowly, so that the first is dead again before the last is sent.
-        let slow = letters(db).requeue_rate(3);
-        let report = slow.requeue(all().status(DeadLetterStatus::Pending)).await.unwrap();
-        assert_eq!(report.requeued.len(), 3);
-        buried(db, 6).await;
-        let old = letters(db).list(&all()).await.unwrap();
-        for (letter, requeued) in old[3..].iter().zip(&report.requeued) {
-            assert_eq!(letter.message_id, requeued.message, "the letter of the new message");
-            assert_eq!(letter.status, DeadLetterStatus::Pending);
-        }
-        running.stop().await;
-    }
-
-    async fn requeuing_keeps_to_its_rate(db: &TestDb) {
-        start(db, &Picky::default(), &Picky::default()).await.stop().await;
-        bury_many(db, &Given { consumer: "fine", ..Given::default() }, 40).await;
-        let began = Instant::now();
-        let report = letters(db).requeue_rate(40).requeue(all()).await.unwrap();
-        assert_eq!(report.requeued.len(), 40);
-        // The first part goes at once.
-        assert!(began.elapsed() > Duration::from_millis(700), "{:?}", began.elapsed());
-    }
-
-    async fn operators_that_requeue_at_once_send_each_letter_once(db: &TestDb) {
-        start(db, &Picky::default(), &Picky::default()).await.stop().await;
-        bury_many(db, &Given { consumer: "fine", ..Given::default() }, 400).await;
-        let operators = join_all((0..4).map(|_| db.connect())).await;
-        let sent = join_all(operators.into_iter().map(|db| async move {
-            DeadLetters::new(db).requeue(all()).await.unwrap().requeued
-        }))
+    buried(db, 2).await;
+    eventually("both consumers", async || {
+        picky.texts().len() == 5 && fine.texts().len() == 5
+    })
+    .await;
+    // Before, and after, the requeue: it has its place between the two.
+    running.outbox().pause("orders").await.unwrap();
+    commit(db, "before").await;
+    let dead = running.outbox().dead_letters();
+    let report = dead
+        .requeue(all().queue("orders").consumer("picky"))
         .await
-        .concat();
-        let rest = letters(db).requeue(all()).await.unwrap().requeued;
-        let letters: BTreeSet<_> = sent.iter().chain(&rest).map(|sent| sent.letter).collect();
-        assert_eq!((letters.len(), sent.len() + rest.len()), (400, 400));
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_body").await, 400);
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_incoming").await, 400);
-    }
-
-    async fn a_requeue_that_fails_leaves_letter_and_queue_as_they_were(db: &TestDb) {
-        start(db, &Picky::default(), &Picky::default()).await.stop().await;
-        bury_many(db, &Given { consumer: "fine", ..Given::default() }, 3).await;
-        // The last thing that is written for a letter but one.
-        db.execute("ALTER TABLE outbox_incoming RENAME TO gone").await;
-        letters(db).requeue(all()).await.expect_err("a table is missing");
-        db.execute("ALTER TABLE gone RENAME TO outbox_incoming").await;
-        assert_eq!((pending(db).await, db.number("SELECT COUNT(*) FROM outbox_body").await), (3, 0));
-        assert_eq!(letters(db).requeue(all()).await.unwrap().requeued.len(), 3);
-    }
-
-    async fn a_letter_whose_consumer_is_gone_is_refused_and_stays(db: &TestDb) {
-        let running = start(db, &Picky::default(), &Picky::default()).await;
-        let (gone, fine) = (
-            bury(db, &Given { consumer: "picky", ..Given::default() }).await,
-            bury(db, &Given { consumer: "fine", ..Given::default() }).await,
+        .unwrap();
+    assert_eq!(
+        (
+            report.requeued.len(),
+            report.refused.len(),
+            report.unchanged
+        ),
+        (2, 0, 0)
+    );
+    commit(db, "after").await;
+    running.outbox().resume("orders").await.unwrap();
+    let order = ["0", "1", "2", "3", "4", "before", "1", "3", "after"];
+    eventually("the requeued ones", async || picky.texts().len() >= 9).await;
+    assert_eq!(picky.texts(), order);
+    eventually("the other consumer", async || fine.texts().len() >= 7).await;
+    assert_eq!(fine.texts(), ["0", "1", "2", "3", "4", "before", "after"]);
+    // References both ways, and everything else as it was.
+    for (requeued, (n, text)) in report.requeued.iter().zip([(1, "1"), (3, "3")]) {
+        let letter = get(db, requeued.letter).await;
+        assert_eq!(
+            (letter.status, letter.message_id.get()),
+            (DeadLetterStatus::Resolved, sent[n])
         );
-        running.outbox().remove_consumer("orders", "picky").await.unwrap();
-        let report = letters(db).requeue(all()).await.unwrap();
-        assert_eq!((report.requeued.len(), report.unchanged), (1, 0));
-        assert_eq!(report.requeued[0].letter, fine);
-        assert_eq!(report.refused[0].letter, gone);
-        assert!(matches!(&report.refused[0].refusal, RequeueRefusal::NoConsumer { consumer, .. } if consumer == "picky"));
-        assert!(report.refused[0].to_string().contains(&format!("dead letter {gone} ")));
-        assert_eq!(get(db, gone).await.status, DeadLetterStatus::Pending);
-        running.stop().await;
+        assert_eq!(letter.requeued_as, Some(requeued.message));
+        assert!(letter.completed_at.is_some());
+        assert_ne!(requeued.message.get(), sent[n]);
+        let calls = picky.calls();
+        let again = calls.iter().rfind(|call| call.text == text).expect("again");
+        assert_eq!((again.id, again.attempts), (requeued.message.get(), 0));
+        assert_eq!(again.from.as_deref(), Some(&*sent[n].to_string()));
+        assert_eq!(again.partition, calls[0].partition);
     }
+    let twice = dead
+        .requeue(report.requeued.iter().map(|r| r.letter).collect::<Vec<_>>())
+        .await
+        .unwrap();
+    assert_eq!((twice.requeued.len(), twice.unchanged), (0, 2));
+    running.stop().await;
+}
 
-    async fn what_somebody_holds_is_not_requeued(db: &TestDb) {
-        start(db, &Picky::default(), &Picky::default()).await.stop().await;
-        let given = Given { consumer: "fine", ..Given::default() };
-        let (held, over) = (bury(db, &given).await, bury(db, &given).await);
-        claim(db, over).await;
-        expire(db).await;
-        claim(db, held).await;
-        let report = letters(db).requeue(vec![held, over, 999_999.into()]).await.unwrap();
-        assert_eq!((report.requeued.len(), report.unchanged), (1, 2));
-        assert_eq!(report.requeued[0].letter, over);
-        assert_eq!(get(db, held).await.status, DeadLetterStatus::Reprocessing);
+#[every_engine]
+async fn a_requeued_message_keeps_its_headers(db: &TestDb) {
+    let running = start(
+        db,
+        &Picky {
+            rejects: vec!["1"],
+            ..Picky::default()
+        },
+        &Picky::default(),
+    )
+    .await;
+    commit(db, "1").await;
+    buried(db, 1).await;
+    let letter = letters(db).list(&all()).await.unwrap().remove(0);
+    running.outbox().pause("orders").await.unwrap();
+    let report = letters(db).requeue(&letter).await.unwrap();
+    let id = report.requeued[0].message;
+    let headers = db
+        .texts(&format!("SELECT headers FROM outbox_body WHERE id = {id}"))
+        .await;
+    let expected = format!(
+        r#"{{"outbox-requeued-from":"{}","outbox-unique-id":"{}","trace":"of 1"}}"#,
+        letter.message_id, letter.unique_id
+    );
+    assert_eq!(headers, [expected]);
+    assert_eq!(
+        db.texts(&format!("SELECT target FROM outbox_body WHERE id = {id}"))
+            .await,
+        ["picky"]
+    );
+    running.stop().await;
+}
+
+#[every_engine]
+async fn a_letter_with_reserved_headers_is_requeued_with_them(db: &TestDb) {
+    start(db, &Picky::default(), &Picky::default())
+        .await
+        .stop()
+        .await;
+    bury(
+        db,
+        &Given {
+            consumer: "fine",
+            ..Given::default()
+        },
+    )
+    .await;
+    // A program of an earlier release sent it.
+    db.execute(
+        r#"UPDATE outbox_dead_letter SET headers = '{"content-type":"text/plain","version":"2"}'"#,
+    )
+    .await;
+    let letter = letters(db).list(&all()).await.unwrap().remove(0);
+    let report = letters(db).requeue(&letter).await.unwrap();
+    assert_eq!((report.requeued.len(), report.refused.len()), (1, 0));
+    let expected = format!(
+        r#"{{"content-type":"text/plain","outbox-requeued-from":"{}","outbox-unique-id":"{}","version":"2"}}"#,
+        letter.message_id, letter.unique_id
+    );
+    assert_eq!(
+        db.texts("SELECT headers FROM outbox_body").await,
+        [expected]
+    );
+}
+
+#[every_engine]
+async fn what_fails_again_does_not_come_round(db: &TestDb) {
+    let picky = Picky {
+        rejects: vec!["1", "2", "3"],
+        always: true,
+        ..Picky::default()
+    };
+    let running = start(db, &picky, &Picky::default()).await;
+    for text in ["1", "2", "3"] {
+        commit(db, text).await;
     }
+    buried(db, 3).await;
+    // Slowly, so that the first is dead again before the last is sent.
+    let slow = letters(db).requeue_rate(3);
+    let report = slow
+        .requeue(all().status(DeadLetterStatus::Pending))
+        .await
+        .unwrap();
+    assert_eq!(report.requeued.len(), 3);
+    buried(db, 6).await;
+    let old = letters(db).list(&all()).await.unwrap();
+    for (letter, requeued) in old[3..].iter().zip(&report.requeued) {
+        assert_eq!(
+            letter.message_id, requeued.message,
+            "the letter of the new message"
+        );
+        assert_eq!(letter.status, DeadLetterStatus::Pending);
+    }
+    running.stop().await;
+}
+
+#[every_engine]
+async fn requeuing_keeps_to_its_rate(db: &TestDb) {
+    start(db, &Picky::default(), &Picky::default())
+        .await
+        .stop()
+        .await;
+    bury_many(
+        db,
+        &Given {
+            consumer: "fine",
+            ..Given::default()
+        },
+        40,
+    )
+    .await;
+    let began = Instant::now();
+    let report = letters(db).requeue_rate(40).requeue(all()).await.unwrap();
+    assert_eq!(report.requeued.len(), 40);
+    // The first part goes at once.
+    assert!(
+        began.elapsed() > Duration::from_millis(700),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[every_engine]
+async fn operators_that_requeue_at_once_send_each_letter_once(db: &TestDb) {
+    start(db, &Picky::default(), &Picky::default())
+        .await
+        .stop()
+        .await;
+    bury_many(
+        db,
+        &Given {
+            consumer: "fine",
+            ..Given::default()
+        },
+        400,
+    )
+    .await;
+    let operators = join_all((0..4).map(|_| db.connect())).await;
+    let sent = join_all(
+        operators
+            .into_iter()
+            .map(|db| async move { DeadLetters::new(db).requeue(all()).await.unwrap().requeued }),
+    )
+    .await
+    .concat();
+    let rest = letters(db).requeue(all()).await.unwrap().requeued;
+    let letters: BTreeSet<_> = sent.iter().chain(&rest).map(|sent| sent.letter).collect();
+    assert_eq!((letters.len(), sent.len() + rest.len()), (400, 400));
+    assert_eq!(db.number("SELECT COUNT(*) FROM outbox_body").await, 400);
+    assert_eq!(db.number("SELECT COUNT(*) FROM outbox_incoming").await, 400);
+}
+
+#[every_engine]
+async fn a_requeue_that_fails_leaves_letter_and_queue_as_they_were(db: &TestDb) {
+    start(db, &Picky::default(), &Picky::default())
+        .await
+        .stop()
+        .await;
+    bury_many(
+        db,
+        &Given {
+            consumer: "fine",
+            ..Given::default()
+        },
+        3,
+    )
+    .await;
+    // The last thing that is written for a letter but one.
+    db.execute("ALTER TABLE outbox_incoming RENAME TO gone")
+        .await;
+    letters(db)
+        .requeue(all())
+        .await
+        .expect_err("a table is missing");
+    db.execute("ALTER TABLE gone RENAME TO outbox_incoming")
+        .await;
+    assert_eq!(
+        (
+            pending(db).await,
+            db.number("SELECT COUNT(*) FROM outbox_body").await
+        ),
+        (3, 0)
+    );
+    assert_eq!(letters(db).requeue(all()).await.unwrap().requeued.len(), 3);
+}
+
+#[every_engine]
+async fn a_letter_whose_consumer_is_gone_is_refused_and_stays(db: &TestDb) {
+    let running = start(db, &Picky::default(), &Picky::default()).await;
+    let (gone, fine) = (
+        bury(
+            db,
+            &Given {
+                consumer: "picky",
+                ..Given::default()
+            },
+        )
+        .await,
+        bury(
+            db,
+            &Given {
+                consumer: "fine",
+                ..Given::default()
+            },
+        )
+        .await,
+    );
+    running
+        .outbox()
+        .remove_consumer("orders", "picky")
+        .await
+        .unwrap();
+    let report = letters(db).requeue(all()).await.unwrap();
+    assert_eq!((report.requeued.len(), report.unchanged), (1, 0));
+    assert_eq!(report.requeued[0].letter, fine);
+    assert_eq!(report.refused[0].letter, gone);
+    assert!(
+        matches!(&report.refused[0].refusal, RequeueRefusal::NoConsumer { consumer, .. } if consumer == "picky")
+    );
+    assert!(
+        report.refused[0]
+            .to_string()
+            .contains(&format!("dead letter {gone} "))
+    );
+    assert_eq!(get(db, gone).await.status, DeadLetterStatus::Pending);
+    running.stop().await;
+}
+
+#[every_engine]
+async fn what_somebody_holds_is_not_requeued(db: &TestDb) {
+    start(db, &Picky::default(), &Picky::default())
+        .await
+        .stop()
+        .await;
+    let given = Given {
+        consumer: "fine",
+        ..Given::default()
+    };
+    let (held, over) = (bury(db, &given).await, bury(db, &given).await);
+    claim(db, over).await;
+    expire(db).await;
+    claim(db, held).await;
+    let report = letters(db)
+        .requeue(vec![held, over, 999_999.into()])
+        .await
+        .unwrap();
+    assert_eq!((report.requeued.len(), report.unchanged), (1, 2));
+    assert_eq!(report.requeued[0].letter, over);
+    assert_eq!(get(db, held).await.status, DeadLetterStatus::Reprocessing);
 }

@@ -1,50 +1,17 @@
 //! The engine: everything committed is delivered, in order per key, whatever happens.
+//!
+//! Each folder is about one promise. What all of them use is here and in `support`.
 
-mod attempts;
-mod bounds;
-mod budget;
-mod closing;
 mod concurrency;
-mod consumers;
+mod cost;
 mod crash;
-mod deadlock;
 mod delivery;
-mod drained;
-mod dropped_statements;
-mod durability;
-mod errors;
 mod failures;
-mod gated;
-mod identity;
-mod isolation;
-mod late;
-mod leases;
+mod lifecycle;
 mod liveness;
-mod lost_answers;
-mod mark;
-mod memory;
-mod nested;
+mod once;
 mod order;
-mod orphans;
-mod pause;
-mod places;
-mod poison;
-mod processes;
-mod quarantine;
-mod registration;
-mod renumbered;
-mod scripted;
-mod stale;
-mod starved;
-mod stop;
-mod timeouts;
-mod together;
-mod transactional;
-mod tuning;
-mod unregistered;
-mod vacuum;
-mod waiting;
-mod waking;
+mod support;
 
 use outbox::{NewMessage, Partitions, Queue, enqueue};
 use outbox_runtime::{

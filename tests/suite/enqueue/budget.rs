@@ -1,7 +1,7 @@
 //! What producing costs, counted by the server where there is one.
 
 use super::*;
-use outbox_tests::{Engine, run};
+use outbox_tests::{mysql, postgres, sqlite};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -51,82 +51,70 @@ async fn read(conn: &impl ConnectionTrait, sql: &str) -> i64 {
     row.try_get_by_index(0).expect("a number")
 }
 
-#[test]
-fn postgres_takes_one_statement_for_one_and_for_a_thousand() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            db.connection()
-                .execute_unprepared("CREATE EXTENSION pg_stat_statements")
-                .await
-                .expect("the server needs shared_preload_libraries = 'pg_stat_statements'");
-            let tx = db.connection().begin().await.unwrap();
-            let count = async || {
-                let calls = "SELECT SUM(calls)::bigint FROM pg_stat_statements \
-                             WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-                             AND query LIKE '%outbox_%' AND query NOT LIKE '%pg_stat_statements%'";
-                read(db.connection(), calls).await
-            };
-            assert_within(
-                &tx,
-                count,
-                Budget {
-                    one: 1,
-                    thousand: 1,
-                    empty: 0,
-                },
-            )
-            .await;
-        })
-    });
+#[postgres]
+async fn postgres_takes_one_statement_for_one_and_for_a_thousand(db: &TestDb) {
+    db.connection()
+        .execute_unprepared("CREATE EXTENSION pg_stat_statements")
+        .await
+        .expect("the server needs shared_preload_libraries = 'pg_stat_statements'");
+    let tx = db.connection().begin().await.unwrap();
+    let count = async || {
+        let calls = "SELECT SUM(calls)::bigint FROM pg_stat_statements \
+                     WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                     AND query LIKE '%outbox_%' AND query NOT LIKE '%pg_stat_statements%'";
+        read(db.connection(), calls).await
+    };
+    assert_within(
+        &tx,
+        count,
+        Budget {
+            one: 1,
+            thousand: 1,
+            empty: 0,
+        },
+    )
+    .await;
 }
 
-#[test]
-fn mysql_takes_two_statements_for_one_and_three_for_a_thousand() {
-    run(Engine::MySql, true, |db| {
-        Box::pin(async move {
-            let tx = db.connection().begin().await.unwrap();
-            let count = async || {
-                let questions = "SELECT CAST(variable_value AS SIGNED) \
-                                 FROM information_schema.session_status \
-                                 WHERE variable_name = 'Questions'";
-                read(&tx, questions).await
-            };
-            assert_within(
-                &tx,
-                count,
-                Budget {
-                    one: 2,
-                    thousand: 3,
-                    empty: 0,
-                },
-            )
-            .await;
-        })
-    });
+#[mysql]
+async fn mysql_takes_two_statements_for_one_and_three_for_a_thousand(db: &TestDb) {
+    let tx = db.connection().begin().await.unwrap();
+    let count = async || {
+        let questions = "SELECT CAST(variable_value AS SIGNED) \
+                         FROM information_schema.session_status \
+                         WHERE variable_name = 'Questions'";
+        read(&tx, questions).await
+    };
+    assert_within(
+        &tx,
+        count,
+        Budget {
+            one: 2,
+            thousand: 3,
+            empty: 0,
+        },
+    )
+    .await;
 }
 
-#[test]
-fn sqlite_takes_two_statements_for_one_and_for_a_thousand() {
-    run(Engine::Sqlite, true, |db| {
-        Box::pin(async move {
-            let statements = Arc::new(AtomicI64::new(0));
-            let counter = statements.clone();
-            let mut counted = db.connect().await;
-            counted.set_metric_callback(move |_| {
-                counter.fetch_add(1, Ordering::SeqCst);
-            });
-            let tx = counted.begin().await.unwrap();
-            let count = async || statements.load(Ordering::SeqCst);
-            assert_within(
-                &tx,
-                count,
-                Budget {
-                    one: 2,
-                    thousand: 2,
-                    empty: 0,
-                },
-            )
-            .await;
-        })
+#[sqlite]
+async fn sqlite_takes_two_statements_for_one_and_for_a_thousand(db: &TestDb) {
+    let statements = Arc::new(AtomicI64::new(0));
+    let counter = statements.clone();
+    let mut counted = db.connect().await;
+    counted.set_metric_callback(move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
     });
+    let tx = counted.begin().await.unwrap();
+    let count = async || statements.load(Ordering::SeqCst);
+    assert_within(
+        &tx,
+        count,
+        Budget {
+            one: 2,
+            thousand: 2,
+            empty: 0,
+        },
+    )
+    .await;
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use futures_util::future::join_all;
-use outbox_tests::{Engine, on_every_engine, run};
+use outbox_tests::{every_engine, postgres};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -39,75 +39,75 @@ async fn produce(db: DatabaseConnection, producer: i64) -> BTreeMap<i64, i64> {
     committed
 }
 
-on_every_engine! {
-    async fn sixteen_producers_leave_exactly_what_they_committed(db: &TestDb) {
-        let producers = (0..16).map(|producer| tokio::spawn(produce(db.connection().clone(), producer)));
-        let mut expected = BTreeMap::new();
-        for committed in join_all(producers).await {
-            expected.append(&mut committed.unwrap());
-        }
-        let found: BTreeMap<i64, i64> =
-            stored(db).await.iter().map(|m| (m.id, m.order())).collect();
-        assert!(!expected.is_empty());
-        assert_eq!(found, expected);
-        assert_eq!(bodies(db).await, i64::try_from(expected.len()).unwrap());
+#[every_engine]
+async fn sixteen_producers_leave_exactly_what_they_committed(db: &TestDb) {
+    let producers =
+        (0..16).map(|producer| tokio::spawn(produce(db.connection().clone(), producer)));
+    let mut expected = BTreeMap::new();
+    for committed in join_all(producers).await {
+        expected.append(&mut committed.unwrap());
     }
+    let found: BTreeMap<i64, i64> = stored(db).await.iter().map(|m| (m.id, m.order())).collect();
+    assert!(!expected.is_empty());
+    assert_eq!(found, expected);
+    assert_eq!(bodies(db).await, i64::try_from(expected.len()).unwrap());
+}
 
-    async fn over_a_pool_every_id_names_its_own_event(db: &TestDb) {
-        let tasks = (0..16_i64).map(|task| {
-            let pool = db.connection().clone();
-            tokio::spawn(async move {
-                let mut written = Vec::new();
-                for round in 0..10 {
-                    let order = task * 1_000 + round * 10;
-                    let id = OrderCreated::new(order).emit(&pool).await.unwrap();
-                    written.push((id.get(), order));
-                    let list = (1..4).map(|i| (order + i, OrderCreated::new(order + i)));
-                    let ids = OrderCreated::enqueue_all(&pool, list).await.unwrap();
-                    written.extend(ids.iter().zip(order + 1..).map(|(id, order)| (id.get(), order)));
-                }
-                written
-            })
-        });
-        let mut expected = Vec::new();
-        for written in join_all(tasks).await {
-            expected.append(&mut written.unwrap());
-        }
-        expected.sort_unstable();
-        let found: Vec<(i64, i64)> = stored(db).await.iter().map(|m| (m.id, m.order())).collect();
-        assert_eq!(found, expected);
+#[every_engine]
+async fn over_a_pool_every_id_names_its_own_event(db: &TestDb) {
+    let tasks = (0..16_i64).map(|task| {
+        let pool = db.connection().clone();
+        tokio::spawn(async move {
+            let mut written = Vec::new();
+            for round in 0..10 {
+                let order = task * 1_000 + round * 10;
+                let id = OrderCreated::new(order).emit(&pool).await.unwrap();
+                written.push((id.get(), order));
+                let list = (1..4).map(|i| (order + i, OrderCreated::new(order + i)));
+                let ids = OrderCreated::enqueue_all(&pool, list).await.unwrap();
+                written.extend(
+                    ids.iter()
+                        .zip(order + 1..)
+                        .map(|(id, order)| (id.get(), order)),
+                );
+            }
+            written
+        })
+    });
+    let mut expected = Vec::new();
+    for written in join_all(tasks).await {
+        expected.append(&mut written.unwrap());
     }
+    expected.sort_unstable();
+    let found: Vec<(i64, i64)> = stored(db).await.iter().map(|m| (m.id, m.order())).collect();
+    assert_eq!(found, expected);
 }
 
 /// The sequencer's proof that no lower id can still appear rests on this: the
 /// transaction has its id before it draws one for a body.
-#[test]
-fn on_postgres_the_transaction_id_comes_before_the_body_id() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            db.execute(
-                "CREATE SEQUENCE ids; \
-                 CREATE FUNCTION draw() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$ BEGIN \
-                     IF pg_current_xact_id_if_assigned() IS NULL THEN \
-                         RAISE EXCEPTION 'an id was drawn before the transaction had its own'; \
-                     END IF; \
-                     RETURN nextval('ids'); \
-                 END $$; \
-                 ALTER TABLE outbox_body ALTER id DROP IDENTITY; \
-                 ALTER TABLE outbox_body ALTER id SET DEFAULT draw()",
-            )
-            .await;
-            let list = || (0..20).map(|order| (order, OrderCreated::new(order)));
-            // Bare connections: nothing else gives the transaction its id.
-            OrderCreated::new(1).emit(db.connection()).await.unwrap();
-            OrderCreated::enqueue_all(db.connection(), list())
-                .await
-                .unwrap();
-            let many = (0..10_001).map(|order| (order, OrderCreated::new(order)));
-            OrderCreated::enqueue_all(db.connection(), many)
-                .await
-                .unwrap();
-            assert_eq!(incoming(db).await, 10_022);
-        })
-    });
+#[postgres]
+async fn on_postgres_the_transaction_id_comes_before_the_body_id(db: &TestDb) {
+    db.execute(
+        "CREATE SEQUENCE ids; \
+         CREATE FUNCTION draw() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$ BEGIN \
+             IF pg_current_xact_id_if_assigned() IS NULL THEN \
+                 RAISE EXCEPTION 'an id was drawn before the transaction had its own'; \
+             END IF; \
+             RETURN nextval('ids'); \
+         END $$; \
+         ALTER TABLE outbox_body ALTER id DROP IDENTITY; \
+         ALTER TABLE outbox_body ALTER id SET DEFAULT draw()",
+    )
+    .await;
+    let list = || (0..20).map(|order| (order, OrderCreated::new(order)));
+    // Bare connections: nothing else gives the transaction its id.
+    OrderCreated::new(1).emit(db.connection()).await.unwrap();
+    OrderCreated::enqueue_all(db.connection(), list())
+        .await
+        .unwrap();
+    let many = (0..10_001).map(|order| (order, OrderCreated::new(order)));
+    OrderCreated::enqueue_all(db.connection(), many)
+        .await
+        .unwrap();
+    assert_eq!(incoming(db).await, 10_022);
 }

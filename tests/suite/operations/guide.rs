@@ -3,7 +3,7 @@
 use super::{QUEUE, commit};
 use outbox::NewMessage;
 use outbox::prelude::*;
-use outbox_tests::{Engine, TestDb, run};
+use outbox_tests::{TestDb, postgres};
 use sea_orm::Statement;
 
 const SCHEMA: &str = include_str!("../../../outbox/src/guide/schema.md");
@@ -15,12 +15,8 @@ fn sql(guide: &str) -> Vec<&str> {
     blocks.filter_map(|rest| rest.split("```").next()).collect()
 }
 
-#[test]
-fn the_queries_of_the_guide_find_what_they_say() {
-    run(Engine::Postgres, true, |db| Box::pin(queries(db)));
-}
-
-async fn queries(db: &TestDb) {
+#[postgres]
+async fn the_queries_of_the_guide_find_what_they_say(db: &TestDb) {
     let connection = db.connection();
     let id = commit(connection, "order.created", "{}").await;
     let found = sql(SCHEMA);
@@ -47,12 +43,8 @@ async fn queries(db: &TestDb) {
     assert_eq!(states, ["waits for its number"]);
 }
 
-#[test]
-fn a_producer_needs_no_more_than_the_guide_grants() {
-    run(Engine::Postgres, true, |db| Box::pin(grants(db)));
-}
-
-async fn grants(db: &TestDb) {
+#[postgres]
+async fn a_producer_needs_no_more_than_the_guide_grants(db: &TestDb) {
     let role = format!("producer_{}", uuid::Uuid::new_v4().simple());
     db.execute(&format!("CREATE ROLE {role}")).await;
     let granted = sql(DEPLOYING);

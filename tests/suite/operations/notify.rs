@@ -2,7 +2,7 @@
 
 use super::*;
 use outbox::{Outbox, OutboxProfile};
-use outbox_tests::{Engine, TestDb, eventually, run};
+use outbox_tests::{TestDb, eventually, postgres};
 use sea_orm::sqlx::postgres::PgListener;
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, Statement, TransactionTrait};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,78 +26,70 @@ async fn commit_elsewhere(db: &sea_orm::DatabaseConnection, text: &str) {
     db.execute_raw(statement).await.expect("insert");
 }
 
-#[test]
-fn a_notification_wakes_a_process_that_would_not_look() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            let seen = Seen::default();
-            let running = Outbox::builder(db.connect().await)
-                .profile(deaf())
-                .notify()
-                .queue("operations", QUEUE.partitions())
-                .leased(seen.clone())
-                .start()
-                .await
-                .unwrap();
-            let listening = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
-                             AND query LIKE 'LISTEN%'";
-            eventually("the listener", async || db.number(listening).await == 1).await;
-            for n in 0..20 {
-                commit_elsewhere(db.connection(), &n.to_string()).await;
-                db.execute(&format!("SELECT pg_notify('outbox', '{}')", QUEUE.id()))
-                    .await;
-                eventually("delivery", async || seen.all().len() == n + 1).await;
-            }
-            // The listener is killed and comes back by itself; what was said meanwhile is found.
-            db.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                        WHERE datname = current_database() AND query LIKE 'LISTEN%'",
-            )
+#[postgres]
+async fn a_notification_wakes_a_process_that_would_not_look(db: &TestDb) {
+    let seen = Seen::default();
+    let running = Outbox::builder(db.connect().await)
+        .profile(deaf())
+        .notify()
+        .queue("operations", QUEUE.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    let listening = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
+                     AND query LIKE 'LISTEN%'";
+    eventually("the listener", async || db.number(listening).await == 1).await;
+    for n in 0..20 {
+        commit_elsewhere(db.connection(), &n.to_string()).await;
+        db.execute(&format!("SELECT pg_notify('outbox', '{}')", QUEUE.id()))
             .await;
-            commit_elsewhere(db.connection(), "20").await;
-            eventually("delivery", async || seen.all().len() == 21).await;
-            running.stop().await;
-        })
-    });
+        eventually("delivery", async || seen.all().len() == n + 1).await;
+    }
+    // The listener is killed and comes back by itself; what was said meanwhile is found.
+    db.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                WHERE datname = current_database() AND query LIKE 'LISTEN%'",
+    )
+    .await;
+    commit_elsewhere(db.connection(), "20").await;
+    eventually("delivery", async || seen.all().len() == 21).await;
+    running.stop().await;
 }
 
-#[test]
-fn a_process_that_only_produces_notifies_outside_its_transactions() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            // A listener of the test's own, to hear what is sent.
-            let mut listener = listener(db).await;
-            // Other tests of this process enqueue too: a queue of its own.
-            let queue = Queue::of("produced", Partitions::of(1));
-            let producer = Outbox::builder(db.connection().clone())
-                .notify()
-                .start()
-                .await
-                .unwrap();
-            let begun = Instant::now();
-            for _ in 0..200 {
-                let message = NewMessage::new("order", 1, "x");
-                outbox::enqueue(db.connection(), &queue, message)
-                    .await
-                    .unwrap();
-            }
-            let enqueued_in = begun.elapsed();
-            let mut heard = 0;
-            while let Ok(Ok(notification)) =
-                tokio::time::timeout(Duration::from_millis(500), listener.recv()).await
-            {
-                if notification.payload().contains(&queue.id().to_string()) {
-                    heard += 1;
-                }
-            }
-            let most = enqueued_in.as_millis() / 3 + 2;
-            assert!(
-                heard >= 1 && heard <= most,
-                "{heard} notifications for 200 messages"
-            );
-            producer.stop().await;
-        })
-    });
+#[postgres]
+async fn a_process_that_only_produces_notifies_outside_its_transactions(db: &TestDb) {
+    // A listener of the test's own, to hear what is sent.
+    let mut listener = listener(db).await;
+    // Other tests of this process enqueue too: a queue of its own.
+    let queue = Queue::of("produced", Partitions::of(1));
+    let producer = Outbox::builder(db.connection().clone())
+        .notify()
+        .start()
+        .await
+        .unwrap();
+    let begun = Instant::now();
+    for _ in 0..200 {
+        let message = NewMessage::new("order", 1, "x");
+        outbox::enqueue(db.connection(), &queue, message)
+            .await
+            .unwrap();
+    }
+    let enqueued_in = begun.elapsed();
+    let mut heard = 0;
+    while let Ok(Ok(notification)) =
+        tokio::time::timeout(Duration::from_millis(500), listener.recv()).await
+    {
+        if notification.payload().contains(&queue.id().to_string()) {
+            heard += 1;
+        }
+    }
+    let most = enqueued_in.as_millis() / 3 + 2;
+    assert!(
+        heard >= 1 && heard <= most,
+        "{heard} notifications for 200 messages"
+    );
+    producer.stop().await;
 }
 
 /// Hears what is sent.
@@ -143,59 +135,51 @@ async fn all_are_told(listener: &mut PgListener, mut told: BTreeSet<i64>) {
     }
 }
 
-#[test]
-fn notifications_of_many_queues_at_once_are_sent_in_parts() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            let mut listener = listener(db).await;
-            let only = only_connection(db).await;
-            let producer = Outbox::builder(only.clone()).notify().start().await;
-            let marked = mark_many(&only).await;
-            all_are_told(&mut listener, marked.into_keys().collect()).await;
-            producer.unwrap().stop().await;
-        })
-    });
+#[postgres]
+async fn notifications_of_many_queues_at_once_are_sent_in_parts(db: &TestDb) {
+    let mut listener = listener(db).await;
+    let only = only_connection(db).await;
+    let producer = Outbox::builder(only.clone()).notify().start().await;
+    let marked = mark_many(&only).await;
+    all_are_told(&mut listener, marked.into_keys().collect()).await;
+    producer.unwrap().stop().await;
 }
 
 /// A function of the test's own stands before the server's, and refuses one queue for ever.
-#[test]
-fn a_part_that_cannot_be_told_holds_up_no_other() {
-    run(Engine::Postgres, true, |db| {
-        Box::pin(async move {
-            let mut listener = listener(db).await;
-            let refused = Queue::try_of("many-0".to_owned(), Partitions::of(1)).unwrap();
-            db.execute(&format!(
-                "CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$ \
-                 BEGIN \
-                     IF $2 LIKE '%{}%' THEN RAISE 'refused'; END IF; \
-                     PERFORM pg_catalog.pg_notify($1, $2); \
-                 END $$",
-                refused.id()
-            ))
-            .await;
-            db.execute(
-                "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', \
-                 current_database()); END $$",
-            )
-            .await;
-            let only = only_connection(db).await;
-            let producer = Outbox::builder(only.clone()).notify().start().await;
-            let marked = mark_many(&only).await;
-            // The parts are in the order of ids, two of 300 each.
-            let ids: Vec<i64> = marked.keys().copied().collect();
-            let (good, bad) = match ids[..300].contains(&refused.id()) {
-                true => (&ids[300..], &ids[..300]),
-                false => (&ids[..300], &ids[300..]),
-            };
-            all_are_told(&mut listener, good.iter().copied().collect()).await;
-            // A queue that was refused for its neighbour's sake is told of when it is marked again.
-            let innocent = bad.iter().find(|id| **id != refused.id()).unwrap();
-            let message = NewMessage::new("order", 1, "x");
-            outbox::enqueue(&only, &marked[innocent], message)
-                .await
-                .unwrap();
-            all_are_told(&mut listener, BTreeSet::from([*innocent])).await;
-            producer.unwrap().stop().await;
-        })
-    });
+#[postgres]
+async fn a_part_that_cannot_be_told_holds_up_no_other(db: &TestDb) {
+    let mut listener = listener(db).await;
+    let refused = Queue::try_of("many-0".to_owned(), Partitions::of(1)).unwrap();
+    db.execute(&format!(
+        "CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$ \
+         BEGIN \
+             IF $2 LIKE '%{}%' THEN RAISE 'refused'; END IF; \
+             PERFORM pg_catalog.pg_notify($1, $2); \
+         END $$",
+        refused.id()
+    ))
+    .await;
+    db.execute(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', \
+         current_database()); END $$",
+    )
+    .await;
+    let only = only_connection(db).await;
+    let producer = Outbox::builder(only.clone()).notify().start().await;
+    let marked = mark_many(&only).await;
+    // The parts are in the order of ids, two of 300 each.
+    let ids: Vec<i64> = marked.keys().copied().collect();
+    let (good, bad) = match ids[..300].contains(&refused.id()) {
+        true => (&ids[300..], &ids[..300]),
+        false => (&ids[..300], &ids[300..]),
+    };
+    all_are_told(&mut listener, good.iter().copied().collect()).await;
+    // A queue that was refused for its neighbour's sake is told of when it is marked again.
+    let innocent = bad.iter().find(|id| **id != refused.id()).unwrap();
+    let message = NewMessage::new("order", 1, "x");
+    outbox::enqueue(&only, &marked[innocent], message)
+        .await
+        .unwrap();
+    all_are_told(&mut listener, BTreeSet::from([*innocent])).await;
+    producer.unwrap().stop().await;
 }

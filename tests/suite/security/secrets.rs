@@ -3,7 +3,7 @@
 use super::*;
 use crate::captured_log::{lines, listen};
 use outbox::{DeadLetterFilter, EnqueueOptions, NewMessage, Outbox, Queue, enqueue};
-use outbox_tests::{Engine, TestDb, eventually, on_every_engine};
+use outbox_tests::{Engine, TestDb, eventually, every_engine};
 use sea_orm::{ConnectOptions, Database, DatabaseTransaction};
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -72,64 +72,77 @@ async fn refuse_bodies(db: &TestDb) {
     .await;
 }
 
-on_every_engine! {
-    async fn no_log_no_error_and_no_debug_output_has_a_secret(db: &TestDb) {
-        listen();
-        let (secret, shown) = (secret(db.engine()), Shown::default());
-        let queue = Queue::of("secretive", ONE);
-        let notices = shown.clone();
-        let mut builder = Outbox::builder(db.connection().clone())
-            .on_dead_letter(move |notice| notices.keep(format!("{notice:?}")));
-        for (consumer, concurrency) in [("one", 1), ("many", 4)] {
-            builder = builder
-                .queue("secretive", ONE)
-                .consumer(consumer)
-                .concurrency(concurrency)
-                .retry(TWICE)
-                .leased(shown.clone());
-        }
-        let running = builder
+#[every_engine]
+async fn no_log_no_error_and_no_debug_output_has_a_secret(db: &TestDb) {
+    listen();
+    let (secret, shown) = (secret(db.engine()), Shown::default());
+    let queue = Queue::of("secretive", ONE);
+    let notices = shown.clone();
+    let mut builder = Outbox::builder(db.connection().clone())
+        .on_dead_letter(move |notice| notices.keep(format!("{notice:?}")));
+    for (consumer, concurrency) in [("one", 1), ("many", 4)] {
+        builder = builder
             .queue("secretive", ONE)
-            .consumer("exact")
+            .consumer(consumer)
+            .concurrency(concurrency)
             .retry(TWICE)
-            .transactional(shown.clone())
-            .start()
+            .leased(shown.clone());
+    }
+    let running = builder
+        .queue("secretive", ONE)
+        .consumer("exact")
+        .retry(TWICE)
+        .transactional(shown.clone())
+        .start()
+        .await
+        .unwrap();
+    for event_type in ["fine", "fail", "reject", "panic"] {
+        let message = message(event_type, &secret);
+        shown.keep(format!("{message:?}"));
+        enqueue(db.connection(), &queue, message).await.unwrap();
+    }
+    let letters = running.outbox().dead_letters();
+    let all = DeadLetterFilter::new().key(format!("key-{secret}"));
+    shown.keep(format!("{all:?}"));
+    eventually("the dead letters", async || {
+        let stats = running.stats().await.unwrap();
+        shown.keep(format!("{stats:?}"));
+        letters.count(&all).await.unwrap() == 9
+    })
+    .await;
+    shown.keep(format!("{:?}", letters.list(&all).await.unwrap()));
+    shown.keep(format!(
+        "{:?}",
+        letters
+            .replay(all.clone(), Duration::from_secs(9))
             .await
-            .unwrap();
-        for event_type in ["fine", "fail", "reject", "panic"] {
-            let message = message(event_type, &secret);
-            shown.keep(format!("{message:?}"));
-            enqueue(db.connection(), &queue, message).await.unwrap();
-        }
-        let letters = running.outbox().dead_letters();
-        let all = DeadLetterFilter::new().key(format!("key-{secret}"));
-        shown.keep(format!("{all:?}"));
-        eventually("the dead letters", async || {
-            let stats = running.stats().await.unwrap();
-            shown.keep(format!("{stats:?}"));
-            letters.count(&all).await.unwrap() == 9
-        })
-        .await;
-        shown.keep(format!("{:?}", letters.list(&all).await.unwrap()));
-        shown.keep(format!("{:?}", letters.replay(all.clone(), Duration::from_secs(9)).await.unwrap()));
+            .unwrap()
+    ));
 
-        refuse_bodies(db).await;
-        let refused = enqueue(db.connection(), &queue, message("refused", &secret)).await;
-        shown.keep_error(&refused.unwrap_err());
-        let list = [message("fine", &secret), message("refused", &secret)];
-        let refused = outbox::enqueue_batch(db.connection(), &queue, list).await;
-        shown.keep_error(&refused.unwrap_err());
-        let long = enqueue(db.connection(), &queue, message("fine", &secret.repeat(100))).await;
-        shown.keep_error(&long.unwrap_err());
-        shown.keep(format!("{:?}", running.stop().await));
+    refuse_bodies(db).await;
+    let refused = enqueue(db.connection(), &queue, message("refused", &secret)).await;
+    shown.keep_error(&refused.unwrap_err());
+    let list = [message("fine", &secret), message("refused", &secret)];
+    let refused = outbox::enqueue_batch(db.connection(), &queue, list).await;
+    shown.keep_error(&refused.unwrap_err());
+    let long = enqueue(
+        db.connection(),
+        &queue,
+        message("fine", &secret.repeat(100)),
+    )
+    .await;
+    shown.keep_error(&long.unwrap_err());
+    shown.keep(format!("{:?}", running.stop().await));
 
-        let told = shown.0.lock().unwrap();
-        assert!(told.iter().any(|text| text.contains("authorization")), "names are shown");
-        for text in told.iter().chain(&lines(&secret, "")) {
-            assert!(!text.contains("s3cret"), "{text}");
-            // As PostgreSQL would quote bytes.
-            assert!(!text.contains("733363726574"), "{text}");
-        }
+    let told = shown.0.lock().unwrap();
+    assert!(
+        told.iter().any(|text| text.contains("authorization")),
+        "names are shown"
+    );
+    for text in told.iter().chain(&lines(&secret, "")) {
+        assert!(!text.contains("s3cret"), "{text}");
+        // As PostgreSQL would quote bytes.
+        assert!(!text.contains("733363726574"), "{text}");
     }
 }
 

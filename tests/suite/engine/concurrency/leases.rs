@@ -1,9 +1,9 @@
 //! The lease is kept as long as there is work, and who loses it stops.
 
-use super::super::gated::{Gated, Manners};
 use super::*;
+use crate::engine::support::gated_handler::{Gated, Manners};
 use outbox_runtime::OutboxProfile;
-use outbox_tests::{Engine, on_every_server};
+use outbox_tests::{Engine, every_engine, every_server};
 use sea_orm::{ConnectionTrait, TransactionTrait};
 
 /// Renewed after half a second; handlers are cancelled after one.
@@ -47,72 +47,113 @@ impl LeasedMessageHandler for Long {
     }
 }
 
-on_every_engine! {
-    async fn work_of_several_leases_is_done_once(db: &TestDb) {
-        commit_keys(db, 8, 4).await;
-        let watch = Watch::taking(Duration::from_millis(500));
-        let running = log(db, 4).lease(LEASE).leased(watch.clone()).start().await.unwrap();
-        let began = Instant::now();
-        drained(db).await;
-        assert!(began.elapsed() > LEASE.duration * 2);
-        running.stop().await;
-        assert_eq!((watch.calls(), watch.done().len()), (32, 32));
-    }
+#[every_engine]
+async fn work_of_several_leases_is_done_once(db: &TestDb) {
+    commit_keys(db, 8, 4).await;
+    let watch = Watch::taking(Duration::from_millis(500));
+    let running = log(db, 4)
+        .lease(LEASE)
+        .leased(watch.clone())
+        .start()
+        .await
+        .unwrap();
+    let began = Instant::now();
+    drained(db).await;
+    assert!(began.elapsed() > LEASE.duration * 2);
+    running.stop().await;
+    assert_eq!((watch.calls(), watch.done().len()), (32, 32));
+}
 
-    async fn who_loses_the_lease_drops_what_runs(db: &TestDb) {
-        commit_keys(db, 3, 2).await;
-        let gated = Gated::new(Manners::Ignore);
-        let running = log(db, 4).lease(LEASE).leased(gated.clone()).start().await.unwrap();
-        gated.entered(3).await;
-        let later = db.from_now(60_000);
-        db.execute(&format!(
-            "UPDATE outbox_cursor SET lease_owner = 'thief', lease_until = {later}, \
-                lease_epoch = lease_epoch + 1"
-        ))
+#[every_engine]
+async fn who_loses_the_lease_drops_what_runs(db: &TestDb) {
+    commit_keys(db, 3, 2).await;
+    let gated = Gated::new(Manners::Ignore);
+    let running = log(db, 4)
+        .lease(LEASE)
+        .leased(gated.clone())
+        .start()
+        .await
+        .unwrap();
+    gated.entered(3).await;
+    let later = db.from_now(60_000);
+    db.execute(&format!(
+        "UPDATE outbox_cursor SET lease_owner = 'thief', lease_until = {later}, \
+            lease_epoch = lease_epoch + 1"
+    ))
+    .await;
+    let stolen = Instant::now();
+    eventually("the end of what ran", async || gated.dropped() == 3).await;
+    assert!(
+        stolen.elapsed() < Duration::from_millis(1_000),
+        "after {:?}",
+        stolen.elapsed()
+    );
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM outbox_attempt").await,
+        0,
+        "nobody is charged"
+    );
+    gated.open();
+    db.execute("UPDATE outbox_cursor SET lease_owner = NULL, lease_until = NULL")
         .await;
-        let stolen = Instant::now();
-        eventually("the end of what ran", async || gated.dropped() == 3).await;
-        assert!(stolen.elapsed() < Duration::from_millis(1_000), "after {:?}", stolen.elapsed());
-        assert_eq!(db.number("SELECT COUNT(*) FROM outbox_attempt").await, 0, "nobody is charged");
-        gated.open();
-        db.execute("UPDATE outbox_cursor SET lease_owner = NULL, lease_until = NULL").await;
-        drained(db).await;
-        running.stop().await;
-        assert_eq!(gated.attempts.lock().unwrap().iter().max(), Some(&0));
-    }
+    drained(db).await;
+    running.stop().await;
+    assert_eq!(gated.attempts.lock().unwrap().iter().max(), Some(&0));
+}
 
-    /// What waited for its key runs for a lease of its own, but not beyond that of
-    /// its partition if that cannot be renewed.
-    async fn a_statement_that_hangs_keeps_nobody_at_work_after_the_lease(db: &TestDb) {
-        commit_keys(db, 2, 2).await;
-        let lease = LeaseConfig { duration: Duration::from_secs(3), headroom: Duration::from_millis(600) };
-        let alive = Arc::new(());
-        let script = Long(alive.clone());
-        let running = log(db, 4).lease(lease).leased(script).start().await.unwrap();
-        // k0:0 holds the cursor, so the end of k1:0 writes nothing; k1:1 begins late.
-        eventually("the second of a key", async || Arc::strong_count(&alive) == 5).await;
-        let lock = lock_cursor(db).await;
-        eventually("the end of the lease", async || lease_is_over(db).await).await;
-        assert_eq!(Arc::strong_count(&alive), 2 + 1, "only what was done is kept");
-        lock.rollback().await.expect("rollback");
-        running.stop_within(Duration::ZERO).await;
-    }
+/// What waited for its key runs for a lease of its own, but not beyond that of
+/// its partition if that cannot be renewed.
+#[every_engine]
+async fn a_statement_that_hangs_keeps_nobody_at_work_after_the_lease(db: &TestDb) {
+    commit_keys(db, 2, 2).await;
+    let lease = LeaseConfig {
+        duration: Duration::from_secs(3),
+        headroom: Duration::from_millis(600),
+    };
+    let alive = Arc::new(());
+    let script = Long(alive.clone());
+    let running = log(db, 4)
+        .lease(lease)
+        .leased(script)
+        .start()
+        .await
+        .unwrap();
+    // k0:0 holds the cursor, so the end of k1:0 writes nothing; k1:1 begins late.
+    eventually("the second of a key", async || {
+        Arc::strong_count(&alive) == 5
+    })
+    .await;
+    let lock = lock_cursor(db).await;
+    eventually("the end of the lease", async || lease_is_over(db).await).await;
+    assert_eq!(
+        Arc::strong_count(&alive),
+        2 + 1,
+        "only what was done is kept"
+    );
+    lock.rollback().await.expect("rollback");
+    running.stop_within(Duration::ZERO).await;
+}
 
-    /// The statement that hung is done in the end, and with it the lease begins anew.
-    async fn a_lease_that_is_kept_too_late_is_given_back(db: &TestDb) {
-        commit_keys(db, 1, 1).await;
-        let gated = Gated::new(Manners::Ignore);
-        let running = log(db, 4).lease(LEASE).leased(gated.clone()).start().await.unwrap();
-        gated.entered(1).await;
-        let lock = lock_cursor(db).await;
-        gated.open();
-        eventually("the end of the lease", async || lease_is_over(db).await).await;
-        lock.rollback().await.expect("rollback");
-        let free = "SELECT COUNT(*) FROM outbox_cursor \
-                    WHERE processed_seq = 1 AND lease_owner IS NULL AND lease_until IS NULL";
-        eventually("a free cursor", async || db.number(free).await == 1).await;
-        running.stop().await;
-    }
+/// The statement that hung is done in the end, and with it the lease begins anew.
+#[every_engine]
+async fn a_lease_that_is_kept_too_late_is_given_back(db: &TestDb) {
+    commit_keys(db, 1, 1).await;
+    let gated = Gated::new(Manners::Ignore);
+    let running = log(db, 4)
+        .lease(LEASE)
+        .leased(gated.clone())
+        .start()
+        .await
+        .unwrap();
+    gated.entered(1).await;
+    let lock = lock_cursor(db).await;
+    gated.open();
+    eventually("the end of the lease", async || lease_is_over(db).await).await;
+    lock.rollback().await.expect("rollback");
+    let free = "SELECT COUNT(*) FROM outbox_cursor \
+                WHERE processed_seq = 1 AND lease_owner IS NULL AND lease_until IS NULL";
+    eventually("a free cursor", async || db.number(free).await == 1).await;
+    running.stop().await;
 }
 
 /// Numbers that a server forgot in a crash may be given to others: what was read under
@@ -188,81 +229,97 @@ async fn number_by_hand(db: &TestDb, tx: &sea_orm::DatabaseTransaction, message:
     }
 }
 
-on_every_engine! {
-    async fn what_another_process_numbers_is_found_while_a_key_waits(db: &TestDb) {
-        commit_keys(db, 1, 1).await;
-        let watch = Watch::new(|message| {
-            let failed = HandlerResult::retry_after(Duration::from_secs(600), "closed");
-            let fails = message.payload() == b"k0:0";
-            (Duration::ZERO, if fails { failed } else { HandlerResult::Success })
-        });
-        let running = log(db, 4).leased(watch.clone()).start().await.unwrap();
-        eventually("the failure", async || {
-            db.number("SELECT COUNT(*) FROM outbox_attempt").await == 1
-        })
-        .await;
-        let tx = db.connection().begin().await.unwrap();
-        number_by_hand(db, &tx, message("k1", 0)).await;
-        tx.commit().await.unwrap();
-        eventually("the other key", async || watch.done() == ["k1:0"]).await;
-        running.stop().await;
-    }
+#[every_engine]
+async fn what_another_process_numbers_is_found_while_a_key_waits(db: &TestDb) {
+    commit_keys(db, 1, 1).await;
+    let watch = Watch::new(|message| {
+        let failed = HandlerResult::retry_after(Duration::from_secs(600), "closed");
+        let fails = message.payload() == b"k0:0";
+        (
+            Duration::ZERO,
+            if fails {
+                failed
+            } else {
+                HandlerResult::Success
+            },
+        )
+    });
+    let running = log(db, 4).leased(watch.clone()).start().await.unwrap();
+    eventually("the failure", async || {
+        db.number("SELECT COUNT(*) FROM outbox_attempt").await == 1
+    })
+    .await;
+    let tx = db.connection().begin().await.unwrap();
+    number_by_hand(db, &tx, message("k1", 0)).await;
+    tx.commit().await.unwrap();
+    eventually("the other key", async || watch.done() == ["k1:0"]).await;
+    running.stop().await;
 }
 
-on_every_server! {
-    async fn connections_that_break_lose_nothing_and_keep_the_order(db: &TestDb) {
-        commit_keys(db, 12, 50).await;
-        let watch = Watch::taking(Duration::from_millis(5));
-        let mut profile = OutboxProfile::low_latency();
-        profile.reconciler = profile.reconciler.idle_interval(Duration::from_millis(50));
-        let running = Outbox::builder(db.connect().await)
-            .profile(profile)
-            .queue("log", LOG.partitions())
-            .concurrency(6)
-            .lease(LEASE)
-            .leased(watch.clone())
-            .start()
-            .await
-            .unwrap();
-        for part in 1..=5 {
-            eventually("some progress", async || watch.done().len() >= part * 60).await;
-            db.end_connections().await;
-        }
-        let distinct = || watch.done().into_iter().collect::<BTreeSet<_>>().len();
-        eventually("everything", async || distinct() == 600).await;
-        eventually("the cursor", async || {
-            db.number("SELECT processed_seq FROM outbox_cursor").await == 600
-        })
-        .await;
-        running.stop().await;
-        for (key, numbers) in by_key(&watch.done()) {
-            let mut first = Vec::new();
-            for n in numbers {
-                if !first.contains(&n) {
-                    first.push(n);
-                }
+#[every_server]
+async fn connections_that_break_lose_nothing_and_keep_the_order(db: &TestDb) {
+    commit_keys(db, 12, 50).await;
+    let watch = Watch::taking(Duration::from_millis(5));
+    let mut profile = OutboxProfile::low_latency();
+    profile.reconciler = profile.reconciler.idle_interval(Duration::from_millis(50));
+    let running = Outbox::builder(db.connect().await)
+        .profile(profile)
+        .queue("log", LOG.partitions())
+        .concurrency(6)
+        .lease(LEASE)
+        .leased(watch.clone())
+        .start()
+        .await
+        .unwrap();
+    for part in 1..=5 {
+        eventually("some progress", async || watch.done().len() >= part * 60).await;
+        db.end_connections().await;
+    }
+    let distinct = || watch.done().into_iter().collect::<BTreeSet<_>>().len();
+    eventually("everything", async || distinct() == 600).await;
+    eventually("the cursor", async || {
+        db.number("SELECT processed_seq FROM outbox_cursor").await == 600
+    })
+    .await;
+    running.stop().await;
+    for (key, numbers) in by_key(&watch.done()) {
+        let mut first = Vec::new();
+        for n in numbers {
+            if !first.contains(&n) {
+                first.push(n);
             }
-            assert!(first.is_sorted(), "{key}: {first:?}");
         }
+        assert!(first.is_sorted(), "{key}: {first:?}");
     }
 }
 
-on_every_engine! {
-    async fn a_lease_is_renewed_while_nothing_but_a_failed_key_is_left(db: &TestDb) {
-        commit_keys(db, 10, 5).await;
-        let watch = Watch::new(|message| {
-            let fails = message.payload() == b"k0:0" && message.attempts() == 0;
-            let failed = HandlerResult::retry_after(Duration::from_secs(7), "closed");
-            (Duration::ZERO, if fails { failed } else { HandlerResult::Success })
-        });
-        let lease = LeaseConfig {
-            duration: Duration::from_secs(4),
-            headroom: Duration::from_secs(1),
-        };
-        let running = log(db, 4).lease(lease).leased(watch.clone()).start().await.unwrap();
-        drained(db).await;
-        running.stop().await;
-        // Whoever loses the lease forgets what is done ahead of the cursor.
-        assert_eq!((watch.done().len(), watch.calls()), (50, 51));
-    }
+#[every_engine]
+async fn a_lease_is_renewed_while_nothing_but_a_failed_key_is_left(db: &TestDb) {
+    commit_keys(db, 10, 5).await;
+    let watch = Watch::new(|message| {
+        let fails = message.payload() == b"k0:0" && message.attempts() == 0;
+        let failed = HandlerResult::retry_after(Duration::from_secs(7), "closed");
+        (
+            Duration::ZERO,
+            if fails {
+                failed
+            } else {
+                HandlerResult::Success
+            },
+        )
+    });
+    let lease = LeaseConfig {
+        duration: Duration::from_secs(4),
+        headroom: Duration::from_secs(1),
+    };
+    let running = log(db, 4)
+        .lease(lease)
+        .leased(watch.clone())
+        .start()
+        .await
+        .unwrap();
+    drained(db).await;
+    running.stop().await;
+    // Whoever loses the lease forgets what is done ahead of the cursor.
+    assert_eq!((watch.done().len(), watch.calls()), (50, 51));
 }

@@ -1,0 +1,11 @@
+//! A process, a server or a handler may die at any moment; nothing committed is lost and nothing
+//! transactional happens twice. A message that kills its process is quarantined and buried alone.
+
+mod deadly_messages;
+mod durability;
+mod killed_processes;
+mod quarantine;
+mod reused_sequence_numbers;
+mod server_crash;
+
+use super::*;
