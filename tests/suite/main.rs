@@ -9,4 +9,5 @@ mod golden;
 mod migrations;
 mod operations;
 mod security;
+mod statements;
 mod table_location;

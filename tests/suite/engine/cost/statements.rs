@@ -9,7 +9,7 @@ use outbox_tests::postgres;
 const BUSY: Queue = Queue::of("budget-busy", Partitions::of(1));
 
 const SEQUENCER: &str = "query LIKE '%DELETE FROM outbox_incoming%'";
-const CLAIM: &str = "query LIKE '%lease_epoch = c.lease_epoch%'";
+const CLAIM: &str = "query LIKE '%lease_epoch = %lease_epoch + CASE%'";
 const RECONCILER: &str = "query LIKE '%outbox_queue q%UNION ALL%'";
 
 #[postgres]

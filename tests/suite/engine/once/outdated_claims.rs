@@ -16,7 +16,7 @@ async fn hold_claims_up(db: &TestDb) {
         "CREATE SCHEMA slow; \
          CREATE FUNCTION slow.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$ \
          BEGIN \
-            IF current_query() LIKE '%lease_epoch = c.lease_epoch%' THEN \
+            IF current_query() LIKE '%lease_epoch = %lease_epoch + CASE%' THEN \
                 PERFORM pg_advisory_xact_lock_shared(7); \
             END IF; \
             RETURN pg_catalog.clock_timestamp(); \
