@@ -6,6 +6,7 @@ mod dead_letters;
 mod engine;
 mod enqueue;
 mod golden;
+mod house;
 mod migrations;
 mod operations;
 mod security;
