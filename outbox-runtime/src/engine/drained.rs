@@ -4,7 +4,7 @@ use super::handle::{Outbox, OutboxHandle};
 use crate::database::progress::{first_unsequenced, places, unsequenced};
 use crate::database::sequencing::sequences;
 use crate::queue::PartitionId;
-use crate::service::supervisor::{QueueRuntime, Shared};
+use crate::service::supervisor::{ServedQueue, ServiceContext};
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,38 +69,38 @@ impl Outbox {
     /// # Cancel safety
     /// It only looks: dropping it changes nothing, and it may be called again.
     pub async fn drained(&self) -> Result<(), DrainError> {
-        let shared = &self.shared;
+        let context = &self.context;
         let mut waiting = Vec::new();
-        for queue in &shared.queues {
-            let look = unsequenced(&shared.db, &queue.queue);
-            waiting.push(shared.look(look).await?);
+        for queue in &context.queues {
+            let look = unsequenced(&context.db, &queue.queue);
+            waiting.push(context.look(look).await?);
         }
         self.flush();
-        for (queue, between) in shared.queues.iter().zip(waiting) {
+        for (queue, between) in context.queues.iter().zip(waiting) {
             if let Some(between) = between {
-                shared.until_sequenced(queue, between).await?;
+                context.until_sequenced(queue, between).await?;
             }
         }
         // Noted once: what is numbered later is not waited for.
         let mut ends = Vec::new();
-        for queue in &shared.queues {
-            let look = sequences(&shared.db, queue.queue.queue_id());
-            ends.push(shared.look(look).await?);
+        for queue in &context.queues {
+            let look = sequences(&context.db, queue.queue.queue_id());
+            ends.push(context.look(look).await?);
         }
-        for (queue, ends) in shared.queues.iter().zip(&ends) {
+        for (queue, ends) in context.queues.iter().zip(&ends) {
             for dispatcher in &queue.dispatchers {
                 let consumer = &dispatcher.consumer.name;
-                shared.until_at(queue, consumer, ends).await?;
+                context.until_at(queue, consumer, ends).await?;
             }
         }
         Ok(())
     }
 }
 
-impl Shared {
+impl ServiceContext {
     async fn until_sequenced(
         &self,
-        queue: &QueueRuntime,
+        queue: &ServedQueue,
         (mut from, to): (i64, i64),
     ) -> Result<(), DrainError> {
         let mut pause = SHORTEST;
@@ -117,7 +117,7 @@ impl Shared {
 
     async fn until_at(
         &self,
-        queue: &QueueRuntime,
+        queue: &ServedQueue,
         consumer: &str,
         ends: &BTreeMap<PartitionId, i64>,
     ) -> Result<(), DrainError> {

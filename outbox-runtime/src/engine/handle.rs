@@ -6,7 +6,7 @@ use crate::engine::builder::OutboxBuilder;
 use crate::operate::dead_letter::DeadLetters;
 use crate::operate::stats::OutboxStats;
 use crate::queue::{PartitionSet, QueueId};
-use crate::service::supervisor::{QueueRuntime, Shared};
+use crate::service::supervisor::{ServedQueue, ServiceContext};
 use sea_orm::{
     AccessMode, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
     ExecResult, IsolationLevel, QueryResult, Statement, TransactionError, TransactionOptions,
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 /// A running outbox, for producing and operating. Cheap to clone.
 #[derive(Clone)]
 pub struct Outbox {
-    pub(super) shared: Arc<Shared>,
+    pub(super) context: Arc<ServiceContext>,
 }
 
 impl Outbox {
@@ -31,8 +31,8 @@ impl Outbox {
         OutboxBuilder::new(db)
     }
 
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(context: Arc<ServiceContext>) -> Self {
+        Self { context }
     }
 
     /// Begins a transaction whose commit wakes the sequencer at once. On SQLite
@@ -41,14 +41,14 @@ impl Outbox {
     /// # Errors
     /// If the database cannot begin one.
     pub async fn begin(&self) -> Result<OutboxTransaction, DbErr> {
-        let db = &self.shared.db;
+        let db = &self.context.db;
         let options = handler_transaction_options(Dialect::of(db)?);
-        let queues = self.shared.queues.iter();
-        let marks = queues.map(|queue| queue.signal.marks()).collect();
+        let queues = self.context.queues.iter();
+        let signals = queues.map(|served| served.signal.sent()).collect();
         Ok(OutboxTransaction {
             tx: db.begin_with_options(options).await?,
-            shared: self.shared.clone(),
-            marks,
+            context: self.context.clone(),
+            signals,
         })
     }
 
@@ -79,8 +79,8 @@ impl Outbox {
 
     /// Makes every sequencer of this process look for committed messages now.
     pub fn flush(&self) {
-        for runtime in &self.shared.queues {
-            runtime.signal.mark();
+        for served in &self.context.queues {
+            served.signal.send();
         }
     }
 
@@ -105,11 +105,11 @@ impl Outbox {
 
     async fn set_paused(&self, queue: &str, paused: bool) -> Result<bool, DbErr> {
         let id = QueueId::of(queue);
-        let known = registration::set_paused(&self.shared.db, id, paused).await?;
-        if let Some(runtime) = self.runtime(queue) {
-            runtime.paused.store(paused, Ordering::Release);
+        let known = registration::set_paused(&self.context.db, id, paused).await?;
+        if let Some(served) = self.served_queue(queue) {
+            served.paused.store(paused, Ordering::Release);
             if !paused {
-                for dispatcher in &runtime.dispatchers {
+                for dispatcher in &served.dispatchers {
                     dispatcher.wake_all(PartitionSet::ALL);
                 }
             }
@@ -131,7 +131,7 @@ impl Outbox {
     /// If the database cannot be reached.
     pub async fn remove_consumer(&self, queue: &str, consumer: &str) -> Result<bool, DbErr> {
         let id = QueueId::of(queue);
-        registration::remove_consumer(&self.shared.db, id, consumer).await
+        registration::remove_consumer(&self.context.db, id, consumer).await
     }
 
     /// How everything in the database is doing, all processes together.
@@ -139,18 +139,18 @@ impl Outbox {
     /// # Errors
     /// If the database cannot be read.
     pub async fn stats(&self) -> Result<OutboxStats, DbErr> {
-        crate::operate::stats::read(&self.shared.db).await
+        crate::operate::stats::read(&self.context.db).await
     }
 
     /// The messages that could not succeed, all queues together.
     #[must_use]
     pub fn dead_letters(&self) -> DeadLetters {
-        DeadLetters::new(self.shared.db.clone())
+        DeadLetters::new(self.context.db.clone())
     }
 
-    fn runtime(&self, queue: &str) -> Option<&QueueRuntime> {
-        let mut queues = self.shared.queues.iter();
-        queues.find(|runtime| runtime.queue.name() == queue)
+    fn served_queue(&self, queue: &str) -> Option<&ServedQueue> {
+        let mut queues = self.context.queues.iter();
+        queues.find(|served| served.queue.name() == queue)
     }
 }
 
@@ -158,9 +158,9 @@ impl Outbox {
 /// transaction is expected, and commit it with [`commit`](Self::commit).
 pub struct OutboxTransaction {
     tx: DatabaseTransaction,
-    shared: Arc<Shared>,
-    /// The signals' counts at the beginning.
-    marks: Vec<u64>,
+    context: Arc<ServiceContext>,
+    /// How many signals of each queue had been sent when it began.
+    signals: Vec<u64>,
 }
 
 impl OutboxTransaction {
@@ -170,9 +170,9 @@ impl OutboxTransaction {
     /// If the database cannot commit.
     pub async fn commit(self) -> Result<(), DbErr> {
         self.tx.commit().await?;
-        for (queue, before) in self.shared.queues.iter().zip(self.marks) {
-            if queue.signal.marks() != before {
-                queue.signal.mark();
+        for (served, before) in self.context.queues.iter().zip(self.signals) {
+            if served.signal.sent() != before {
+                served.signal.send();
             }
         }
         Ok(())
@@ -272,7 +272,7 @@ impl OutboxHandle {
     /// database for the next start.
     pub async fn stop_within(self, grace: Duration) -> StopReport {
         let began = Instant::now();
-        let stop = &self.outbox.shared.stop;
+        let stop = &self.outbox.context.stop;
         stop.stopping.cancel();
         self.tasks.close();
         let clean = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
@@ -293,8 +293,8 @@ impl OutboxHandle {
 impl Drop for OutboxHandle {
     /// Also at the end of a stop.
     fn drop(&mut self) {
-        self.outbox.shared.stop.stopping.cancel();
-        self.outbox.shared.kept.close();
+        self.outbox.context.stop.stopping.cancel();
+        self.outbox.context.connections.close();
     }
 }
 

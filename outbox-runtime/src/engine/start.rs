@@ -17,14 +17,10 @@ use crate::queue::Queue;
 use crate::queue::signal;
 use crate::registry::{Mode, events};
 use crate::service::dispatcher::Dispatcher;
-use crate::service::notifier;
-use crate::service::orphans::run_orphans;
-use crate::service::reconciler::run_reconciler;
-use crate::service::retention::run_retention;
-use crate::service::sequencer::run_sequencer;
-use crate::service::supervisor::{QueueRuntime, Shared};
-use crate::service::vacuum::run_vacuum;
-use crate::service::watch::run_watch;
+use crate::service::supervisor::{ServedQueue, ServiceContext};
+use crate::service::{
+    notifier, orphan_bodies, reconciler, retention, sequencer, stuck_work, vacuum,
+};
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,27 +122,27 @@ impl OutboxBuilder {
     fn spawn(self) -> OutboxHandle {
         let (retention, notify) = (self.dead_letter_retention, self.notify);
         let tasks = TaskTracker::new();
-        let shared = self.assemble(&tasks);
-        for index in 0..shared.queues.len() {
-            tasks.spawn(run_sequencer(shared.clone(), index));
+        let context = self.assemble(&tasks);
+        for queue in 0..context.queues.len() {
+            tasks.spawn(sequencer::run(context.clone(), queue));
         }
-        if !shared.queues.is_empty() {
-            tasks.spawn(run_reconciler(shared.clone()));
-            tasks.spawn(run_vacuum(shared.clone()));
-            tasks.spawn(run_orphans(shared.clone()));
-            tasks.spawn(run_watch(shared.clone()));
+        if !context.queues.is_empty() {
+            tasks.spawn(reconciler::run(context.clone()));
+            tasks.spawn(vacuum::run(context.clone()));
+            tasks.spawn(orphan_bodies::run(context.clone()));
+            tasks.spawn(stuck_work::run(context.clone()));
         }
         if let Some(retention) = retention {
-            tasks.spawn(run_retention(shared.clone(), retention));
+            tasks.spawn(retention::run(context.clone(), retention));
         }
         if notify {
-            notifier::spawn(&shared, &tasks);
+            notifier::spawn(&context, &tasks);
         }
-        OutboxHandle::new(Outbox::new(shared), tasks)
+        OutboxHandle::new(Outbox::new(context), tasks)
     }
 
     /// What runs, before anything does.
-    pub(super) fn assemble(self, tasks: &TaskTracker) -> Arc<Shared> {
+    pub(super) fn assemble(self, tasks: &TaskTracker) -> Arc<ServiceContext> {
         let stop = Stop::default();
         let statements = Arc::new(Semaphore::new(STATEMENT_CONNECTIONS));
         let kept = Arc::new(Kept::new(self.db.clone()));
@@ -154,7 +150,7 @@ impl OutboxBuilder {
         let progress = Arc::default();
         let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
         let claims = Claims::new(&kept, &owner, self.asynchronous, &statements);
-        let mut queues: Vec<QueueRuntime> = Vec::new();
+        let mut queues: Vec<ServedQueue> = Vec::new();
         let known: Vec<(String, String)> = known_types(&self.consumers);
         log_queues(&self.consumers);
         for spec in self.consumers {
@@ -162,7 +158,7 @@ impl OutboxBuilder {
             let index = running.unwrap_or_else(|| {
                 let signal = Arc::default();
                 signal::register(spec.queue.queue_id(), &signal);
-                queues.push(QueueRuntime {
+                queues.push(ServedQueue {
                     queue: spec.queue.clone(),
                     signal,
                     paused: Arc::new(AtomicBool::new(false)),
@@ -231,9 +227,9 @@ impl OutboxBuilder {
                 Arc::clone(&progress),
             ));
         }
-        Arc::new(Shared {
+        Arc::new(ServiceContext {
             db: self.db,
-            kept,
+            connections: kept,
             owner,
             profile: self.profile,
             retention: self.retention,

@@ -105,7 +105,7 @@ pub(crate) async fn write_one<C: ConnectionTrait>(
     let event_type = row.event_type.clone();
     match incoming::insert_one(conn, queue.queue_id(), row).await {
         Ok(id) => {
-            signal::mark(queue.queue_id());
+            signal::send(queue.queue_id());
             Ok(id.into())
         }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),
@@ -123,7 +123,7 @@ pub(crate) async fn write_all<C: ConnectionTrait>(
     let event_type = first.event_type.clone();
     match incoming::insert_all(conn, queue.queue_id(), rows).await {
         Ok(ids) => {
-            signal::mark(queue.queue_id());
+            signal::send(queue.queue_id());
             Ok(ids.into_iter().map(OutboxMessageId::from).collect())
         }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),

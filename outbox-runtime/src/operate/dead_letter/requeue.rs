@@ -150,7 +150,7 @@ impl DeadLetters {
         tx.commit().await?;
         report.requeued.append(&mut done.requeued);
         report.refused.append(&mut done.refused);
-        done.queues.into_iter().for_each(signal::mark);
+        done.queues.into_iter().for_each(signal::send);
         Ok(done.ids)
     }
 
