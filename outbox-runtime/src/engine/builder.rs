@@ -4,9 +4,8 @@ use super::discovery::Selection;
 use super::problem::ConfigError;
 use super::queue_builder::QueueBuilder;
 use crate::config::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
-use crate::delivery::route::Handler;
 use crate::handler::states::States;
-use crate::operate::dead_letter::{DeadLetterNotice, Hook};
+use crate::handler::{AnyHandler, DeadLetterHook, DeadLetterNotice};
 use crate::queue::name::check_name;
 use crate::queue::{Partitions, Queue};
 use crate::registry::Mode;
@@ -42,7 +41,7 @@ pub struct OutboxBuilder {
     pub(super) profile: OutboxProfile,
     pub(super) retention: Duration,
     pub(super) dead_letter_retention: Option<Duration>,
-    pub(super) on_dead_letter: Hook,
+    pub(super) on_dead_letter: DeadLetterHook,
     pub(super) asynchronous: bool,
     pub(super) notify: bool,
     pub(super) handlers_per_queue: u32,
@@ -75,7 +74,7 @@ pub(super) struct ConsumerSpec {
 pub(super) struct RouteSpec {
     /// The types it takes; `None` for all.
     pub(super) event_types: Option<BTreeSet<String>>,
-    pub(super) handler: Handler,
+    pub(super) handler: AnyHandler,
     pub(super) retry: RetryPolicy,
     pub(super) batch: Option<u32>,
     pub(super) timeout: Option<Duration>,
@@ -90,7 +89,7 @@ impl OutboxBuilder {
             profile: OutboxProfile::default(),
             retention: Duration::ZERO,
             dead_letter_retention: None,
-            on_dead_letter: Hook::default(),
+            on_dead_letter: DeadLetterHook::default(),
             asynchronous: true,
             notify: false,
             handlers_per_queue: 64,
@@ -168,7 +167,7 @@ impl OutboxBuilder {
         mut self,
         hook: impl Fn(&DeadLetterNotice) + Send + Sync + 'static,
     ) -> Self {
-        self.on_dead_letter = Hook::new(hook);
+        self.on_dead_letter = DeadLetterHook::new(hook);
         self
     }
 
@@ -282,7 +281,7 @@ fn concurrency_problems(spec: &ConsumerSpec) -> Vec<String> {
     if spec.window == 0 {
         problems.push("the window is 0, use at least 1".into());
     }
-    let single = |route: &RouteSpec| matches!(route.handler, Handler::LeasedEach(_));
+    let single = |route: &RouteSpec| matches!(route.handler, AnyHandler::LeasedEach(_));
     if spec.concurrency > 1 && !spec.routes.iter().all(single) {
         problems.push(
             "concurrency means nothing for transactional handlers and for handlers of batches; \

@@ -1,8 +1,8 @@
 //! What a running outbox offers, and how it is stopped.
 
+use super::builder::OutboxBuilder;
 use crate::database::dialect::{Dialect, handler_transaction_options};
 use crate::database::registration;
-use crate::engine::builder::OutboxBuilder;
 use crate::operate::dead_letter::DeadLetters;
 use crate::operate::stats::OutboxStats;
 use crate::queue::{PartitionSet, QueueId};

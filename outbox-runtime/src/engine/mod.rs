@@ -1,5 +1,6 @@
 //! Wiring: what runs, when it runs again, and how it stops.
 
+mod assemble;
 mod builder;
 mod discovery;
 mod drain;

@@ -4,7 +4,8 @@ use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec, WINDOW};
 use crate::config::{LeaseConfig, RetryPolicy};
 use crate::delivery::route::Handler;
 use crate::handler::{
-    LeasedHandler, LeasedMessageHandler, TransactionalHandler, TransactionalMessageHandler,
+    AnyHandler, LeasedHandler, LeasedMessageHandler, TransactionalHandler,
+    TransactionalMessageHandler,
 };
 use crate::queue::Queue;
 use std::collections::BTreeSet;
@@ -128,30 +129,30 @@ impl QueueBuilder {
 
     /// Delivers at least once, one message at a time, outside any transaction.
     pub fn leased(self, handler: impl LeasedMessageHandler) -> OutboxBuilder {
-        self.handler(Handler::LeasedEach(Arc::new(handler)))
+        self.handler(AnyHandler::LeasedEach(Arc::new(handler)))
     }
 
     /// Delivers at least once, in batches, outside any transaction.
     pub fn leased_batch(self, handler: impl LeasedHandler) -> OutboxBuilder {
-        self.handler(Handler::LeasedBatch(Arc::new(handler)))
+        self.handler(AnyHandler::LeasedBatch(Arc::new(handler)))
     }
 
     /// Delivers exactly once with the database, one message at a time.
     pub fn transactional(self, handler: impl TransactionalMessageHandler) -> OutboxBuilder {
-        self.handler(Handler::TransactionalEach(Arc::new(handler)))
+        self.handler(AnyHandler::TransactionalEach(Arc::new(handler)))
     }
 
     /// Delivers exactly once with the database, in batches.
     pub fn transactional_batch(self, handler: impl TransactionalHandler) -> OutboxBuilder {
-        self.handler(Handler::TransactionalBatch(Arc::new(handler)))
+        self.handler(AnyHandler::TransactionalBatch(Arc::new(handler)))
     }
 
-    fn handler(mut self, handler: Handler) -> OutboxBuilder {
+    fn handler(mut self, handler: AnyHandler) -> OutboxBuilder {
         if let Some(queue) = self.queue {
             self.builder.consumers.push(ConsumerSpec {
                 queue,
                 name: self.consumer,
-                mode: handler.mode(),
+                mode: Handler::from(handler.clone()).mode(),
                 lease: self.lease,
                 batch: self.batch,
                 concurrency: self.concurrency,

@@ -1,8 +1,10 @@
 //! What a handler is: four traits, by mode and by one message or a batch; and how
 //! functions become handlers.
 
+mod any;
 mod batch;
 mod context;
+mod dead_letter;
 mod extract;
 mod message;
 mod outcome;
@@ -11,9 +13,13 @@ pub(crate) mod states;
 #[doc(hidden)]
 pub mod typed;
 
+pub(crate) use any::AnyHandler;
+pub use any::Mode;
 pub use batch::Batch;
 pub(crate) use batch::Progress;
 pub use context::Ctx;
+pub(crate) use dead_letter::DeadLetterHook;
+pub use dead_letter::DeadLetterNotice;
 pub use extract::{Extract, State, StateType};
 pub use message::OutboxMessage;
 pub use outcome::{HandlerError, Outcome};

@@ -4,10 +4,9 @@
 //! functions here make handlers of them.
 
 use super::{
-    Batch, Ctx, HandlerError, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage,
-    TransactionalHandler, TransactionalMessageHandler,
+    AnyHandler, Batch, Ctx, HandlerError, HandlerResult, LeasedHandler, LeasedMessageHandler,
+    OutboxMessage, TransactionalHandler, TransactionalMessageHandler,
 };
-use crate::delivery::route::Handler;
 use crate::event::Event;
 use crate::event::decode;
 use sea_orm::DatabaseTransaction;
@@ -80,14 +79,14 @@ impl<E: Event> FromMessage for Message<E> {
 }
 
 /// A handler's function at work.
-pub type Running<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
+pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 
 /// What a closure of the macro returns: an error if an argument could not be made.
-pub type Called<'a> = Result<Running<'a>, HandlerError>;
+pub type Call<'a> = Result<HandlerFuture<'a>, HandlerError>;
 
 /// Runs a function and translates what it returns. Where the future is not `Send`
 /// the compiler says so at this call, and nowhere else.
-pub fn run<'a, F, T>(future: F, translate: fn(T) -> HandlerResult) -> Called<'a>
+pub fn run<'a, F, T>(future: F, translate: fn(T) -> HandlerResult) -> Call<'a>
 where
     F: Future<Output = T> + Send + 'a,
     T: 'a,
@@ -96,8 +95,8 @@ where
 }
 
 /// A handler of whatever form, and the event it handles.
-pub struct Made {
-    pub(crate) handler: Handler,
+pub struct FunctionHandler {
+    pub(crate) handler: AnyHandler,
     pub(crate) event: EventInfo,
 }
 
@@ -108,8 +107,8 @@ pub(crate) struct EventInfo {
     pub(crate) queue: crate::queue::Queue,
 }
 
-impl Made {
-    fn new<I: FromMessage>(handler: Handler) -> Self {
+impl FunctionHandler {
+    fn new<I: FromMessage>(handler: AnyHandler) -> Self {
         Self {
             handler,
             event: EventInfo {
@@ -121,52 +120,56 @@ impl Made {
     }
 }
 
-type LeasedEachFn<I> = for<'a> fn(I, &'a Ctx) -> Called<'a>;
-type LeasedBatchFn<I> = for<'a> fn(Batch<'a, I>, &'a Ctx) -> Called<'a>;
-type TransactionalEachFn<I> = for<'a> fn(I, &'a DatabaseTransaction, &'a Ctx) -> Called<'a>;
+type LeasedEachFn<I> = for<'a> fn(I, &'a Ctx) -> Call<'a>;
+type LeasedBatchFn<I> = for<'a> fn(Batch<'a, I>, &'a Ctx) -> Call<'a>;
+type TransactionalEachFn<I> = for<'a> fn(I, &'a DatabaseTransaction, &'a Ctx) -> Call<'a>;
 type TransactionalBatchFn<I> =
-    for<'a> fn(Batch<'a, I>, &'a DatabaseTransaction, &'a Ctx) -> Called<'a>;
+    for<'a> fn(Batch<'a, I>, &'a DatabaseTransaction, &'a Ctx) -> Call<'a>;
 
 /// A leased handler of single messages.
-pub fn leased_each<I: FromMessage>(call: LeasedEachFn<I>) -> Made {
-    Made::new::<I>(Handler::LeasedEach(Arc::new(Function(call))))
+pub fn leased_each<I: FromMessage>(call: LeasedEachFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::LeasedEach(Arc::new(Function(call))))
 }
 
 /// A leased handler of batches.
-pub fn leased_batch<I: FromMessage>(call: LeasedBatchFn<I>) -> Made {
-    Made::new::<I>(Handler::LeasedBatch(Arc::new(Function(call))))
+pub fn leased_batch<I: FromMessage>(call: LeasedBatchFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::LeasedBatch(Arc::new(Function(call))))
 }
 
 /// A transactional handler of single messages.
-pub fn transactional_each<I: FromMessage>(call: TransactionalEachFn<I>) -> Made {
-    Made::new::<I>(Handler::TransactionalEach(Arc::new(Function(call))))
+pub fn transactional_each<I: FromMessage>(call: TransactionalEachFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::TransactionalEach(Arc::new(Function(call))))
 }
 
 /// A transactional handler of batches.
-pub fn transactional_batch<I: FromMessage>(call: TransactionalBatchFn<I>) -> Made {
-    Made::new::<I>(Handler::TransactionalBatch(Arc::new(Function(call))))
+pub fn transactional_batch<I: FromMessage>(call: TransactionalBatchFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::TransactionalBatch(Arc::new(Function(call))))
 }
 
 // The same for `Message<E>`. They name the event itself, so that it is what the
 // compiler complains about if it is none.
 
 /// A leased handler of single messages with metadata.
-pub fn leased_each_message<E: Event>(call: LeasedEachFn<Message<E>>) -> Made {
+pub fn leased_each_message<E: Event>(call: LeasedEachFn<Message<E>>) -> FunctionHandler {
     leased_each(call)
 }
 
 /// A leased handler of batches with metadata.
-pub fn leased_batch_of_messages<E: Event>(call: LeasedBatchFn<Message<E>>) -> Made {
+pub fn leased_batch_of_messages<E: Event>(call: LeasedBatchFn<Message<E>>) -> FunctionHandler {
     leased_batch(call)
 }
 
 /// A transactional handler of single messages with metadata.
-pub fn transactional_each_message<E: Event>(call: TransactionalEachFn<Message<E>>) -> Made {
+pub fn transactional_each_message<E: Event>(
+    call: TransactionalEachFn<Message<E>>,
+) -> FunctionHandler {
     transactional_each(call)
 }
 
 /// A transactional handler of batches with metadata.
-pub fn transactional_batch_of_messages<E: Event>(call: TransactionalBatchFn<Message<E>>) -> Made {
+pub fn transactional_batch_of_messages<E: Event>(
+    call: TransactionalBatchFn<Message<E>>,
+) -> FunctionHandler {
     transactional_batch(call)
 }
 
@@ -222,7 +225,7 @@ impl<I: FromMessage> TransactionalHandler for Function<TransactionalBatchFn<I>> 
     }
 }
 
-async fn finish(called: Called<'_>) -> HandlerResult {
+async fn finish(called: Call<'_>) -> HandlerResult {
     match called {
         Ok(running) => running.await,
         Err(error) => error.into(),

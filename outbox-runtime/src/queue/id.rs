@@ -65,6 +65,31 @@ impl PartitionId {
     }
 }
 
+/// The id of a dead letter. It is not the id of its message: a message can become a dead letter of
+/// several consumers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeadLetterId(i64);
+
+impl DeadLetterId {
+    /// The id as it is in the database.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl From<i64> for DeadLetterId {
+    fn from(id: i64) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for DeadLetterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Lets statements bind ids and rows return them.
 macro_rules! stored_as_number {
     ($($id:ident),*) => {$(

@@ -8,7 +8,7 @@ mod sha256;
 pub(crate) mod signal;
 mod slot;
 
-pub use id::queue_id;
+pub use id::{DeadLetterId, queue_id};
 pub(crate) use id::{PartitionId, QueueId};
 pub(crate) use partition_set::PartitionSet;
 pub use partitions::{InvalidPartitions, Partitions};

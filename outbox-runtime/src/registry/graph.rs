@@ -1,7 +1,8 @@
 //! Events, queues, consumers and handlers as a whole, and what is wrong with it.
 
 use super::events::{EventRegistration, events};
-use super::handlers::{HandlerRegistration, Mode, handlers};
+use super::handlers::{HandlerRegistration, handlers};
+use crate::handler::Mode;
 use crate::queue::Queue;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,38 +1,11 @@
 //! Handlers, as their macro registers them.
 
 use crate::config::{LeaseConfig, RetryPolicy};
-use crate::delivery::route::Handler;
-use crate::handler::StateType;
-use crate::handler::typed::{EventInfo, Made};
+use crate::handler::typed::{EventInfo, FunctionHandler};
+use crate::handler::{AnyHandler, Mode, StateType};
 use crate::queue::Queue;
 use std::fmt;
 use std::time::Duration;
-
-/// What a consumer promises its handlers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// At least once, outside any transaction.
-    Leased,
-    /// Exactly once with the database.
-    Transactional,
-}
-
-impl Mode {
-    /// As the database and the macro know it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Leased => "leased",
-            Self::Transactional => "transactional",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// A handler, as a type: what `#[outbox_handler]` makes beside the function.
 #[diagnostic::on_unimplemented(
@@ -62,7 +35,7 @@ pub struct HandlerRegistration {
     /// The line of its attribute.
     pub line: u32,
     options: HandlerOptions,
-    make: fn() -> Made,
+    make: fn() -> FunctionHandler,
     requires: fn() -> Vec<StateType>,
 }
 
@@ -75,7 +48,7 @@ impl HandlerRegistration {
         consumer: &'static str,
         mode: Mode,
         options: HandlerOptions,
-        make: fn() -> Made,
+        make: fn() -> FunctionHandler,
         requires: fn() -> Vec<StateType>,
     ) -> Self {
         Self {
@@ -117,7 +90,7 @@ impl HandlerRegistration {
         (self.make)().event
     }
 
-    pub(crate) fn handler(&self) -> Handler {
+    pub(crate) fn handler(&self) -> AnyHandler {
         (self.make)().handler
     }
 

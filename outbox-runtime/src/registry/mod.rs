@@ -5,7 +5,8 @@ mod events;
 mod graph;
 mod handlers;
 
+pub use crate::handler::Mode;
 pub use events::{EventRegistration, events};
 pub(crate) use graph::disagreements;
 pub use graph::{ConsumerInfo, Registry, registry};
-pub use handlers::{HandlerOptions, HandlerRegistration, Mode, OutboxHandler};
+pub use handlers::{HandlerOptions, HandlerRegistration, OutboxHandler};

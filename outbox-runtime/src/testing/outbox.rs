@@ -3,6 +3,7 @@
 use super::message::{ctx_with, message};
 use crate::database::clock;
 use crate::database::dialect::{Dialect, handler_transaction_options};
+use crate::delivery::route::Handler;
 use crate::engine::{OutboxBuilder, Passes};
 use crate::event::Event;
 use crate::handler::{HandlerResult, OutboxMessage};
@@ -159,7 +160,7 @@ impl TestOutbox {
             message.event_type()
         );
         let ctx = ctx_with(message, self.passes.states().clone());
-        let handler = registration.handler();
+        let handler = Handler::from(registration.handler());
         if registration.mode == Mode::Leased {
             return handler.call_with_one(None, message.clone(), &ctx).await;
         }

@@ -1,7 +1,8 @@
 //! Which dead letters are meant.
 
-use super::letter::{DeadLetterId, DeadLetterMessage, DeadLetterStatus};
+use super::letter::{DeadLetterMessage, DeadLetterStatus};
 use crate::event::key::EventKey;
+use crate::queue::DeadLetterId;
 use std::fmt;
 use std::time::SystemTime;
 

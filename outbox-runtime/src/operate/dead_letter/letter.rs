@@ -2,34 +2,9 @@
 
 use crate::event::message::{Headers, OutboxMessageId};
 use crate::event::unique::UniqueId;
-use crate::queue::Slot;
+use crate::queue::{DeadLetterId, Slot};
 use std::fmt;
 use std::time::SystemTime;
-
-/// The name of a dead letter. Not that of its message: one message may die once
-/// for each consumer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DeadLetterId(i64);
-
-impl DeadLetterId {
-    /// The id as it is in the database.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl From<i64> for DeadLetterId {
-    fn from(id: i64) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Display for DeadLetterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// Where a dead letter is in its life.
 ///

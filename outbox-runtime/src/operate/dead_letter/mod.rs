@@ -5,19 +5,18 @@
 
 mod filter;
 mod letter;
-mod notice;
 mod parts;
 mod requeue;
 mod typed;
 
 pub use crate::event::decode::Undecodable;
+pub(crate) use crate::handler::DeadLetterHook as Hook;
+pub use crate::handler::DeadLetterNotice;
+pub use crate::queue::DeadLetterId;
 pub use filter::{DeadLetterFilter, DeadLetterScope};
 pub use letter::{
-    ClaimedLetters, DeadLetterClaim, DeadLetterId, DeadLetterMessage, DeadLetterStatus,
-    LettersChanged,
+    ClaimedLetters, DeadLetterClaim, DeadLetterMessage, DeadLetterStatus, LettersChanged,
 };
-pub use notice::DeadLetterNotice;
-pub(crate) use notice::Hook;
 pub use requeue::{NotRequeued, REQUEUED_FROM, RequeueRefusal, RequeueReport, Requeued};
 pub use typed::{TypedDeadLetter, TypedDeadLetters};
 

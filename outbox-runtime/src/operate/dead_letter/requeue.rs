@@ -2,7 +2,7 @@
 
 use super::DeadLetters;
 use super::filter::DeadLetterScope;
-use super::letter::{DeadLetterId, DeadLetterMessage};
+use super::letter::DeadLetterMessage;
 use super::parts::Parts;
 use crate::database::dead_letter::{self, Holder, Part};
 use crate::database::incoming::NewRow;
@@ -11,8 +11,7 @@ use crate::database::registration::begin;
 use crate::event::decode::Undecodable;
 use crate::event::message::OutboxMessageId;
 use crate::event::unique::{UNIQUE_ID, nonce};
-use crate::queue::QueueId;
-use crate::queue::signal;
+use crate::queue::{DeadLetterId, QueueId, signal};
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::borrow::Cow;
 use std::collections::BTreeSet;

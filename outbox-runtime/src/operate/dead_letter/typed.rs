@@ -2,10 +2,11 @@
 
 use super::DeadLetters;
 use super::filter::{DeadLetterFilter, DeadLetterScope};
-use super::letter::{DeadLetterId, DeadLetterMessage};
+use super::letter::DeadLetterMessage;
 use super::requeue::{Content, RequeueRefusal, RequeueReport};
 use crate::event::Event;
 use crate::event::decode::{Undecodable, decode};
+use crate::queue::DeadLetterId;
 use sea_orm::DbErr;
 use std::fmt;
 use std::marker::PhantomData;

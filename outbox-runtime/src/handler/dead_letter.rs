@@ -1,7 +1,7 @@
 //! Telling an application that a message died.
 
-use super::letter::DeadLetterId;
-use crate::handler::OutboxMessage;
+use super::OutboxMessage;
+use crate::queue::DeadLetterId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ pub struct DeadLetterNotice {
 
 /// What to call.
 #[derive(Clone, Default)]
-pub(crate) struct Hook(Option<Arc<Callback>>);
+pub(crate) struct DeadLetterHook(Option<Arc<Callback>>);
 
 type Callback = dyn Fn(&DeadLetterNotice) + Send + Sync;
 
-impl Hook {
+impl DeadLetterHook {
     pub(crate) fn new(callback: impl Fn(&DeadLetterNotice) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(callback)))
     }
