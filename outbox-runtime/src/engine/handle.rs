@@ -1,4 +1,4 @@
-//! What a running outbox offers, and how it is stopped.
+//! The running outbox: what it offers, and how it is stopped.
 
 use super::builder::OutboxBuilder;
 use crate::database::dialect::{Dialect, handler_transaction_options};
@@ -35,8 +35,8 @@ impl Outbox {
         Self { context }
     }
 
-    /// Begins a transaction whose commit wakes the sequencer at once. On SQLite
-    /// it begins as the writer, so that it cannot fail to become one later.
+    /// Begins a transaction whose commit wakes the sequencer at once. On SQLite it begins as the
+    /// writer. A transaction that becomes the writer later may fail when it tries.
     ///
     /// # Errors
     /// If the database cannot begin one.
@@ -77,15 +77,15 @@ impl Outbox {
         }
     }
 
-    /// Makes every sequencer of this process look for committed messages now.
+    /// Makes every sequencer of this process poll for committed messages now.
     pub fn flush(&self) {
         for served in &self.context.queues {
             served.signal.send();
         }
     }
 
-    /// Pauses delivery of a queue, in every process, also after restarts. Those
-    /// elsewhere notice within their reconciler's interval. Messages are kept.
+    /// Pauses delivery of a queue in every process, also after restarts. Other processes notice
+    /// within their reconciler's interval. Messages are kept.
     ///
     /// Returns whether the database knows the queue.
     ///
@@ -117,13 +117,14 @@ impl Outbox {
         Ok(known)
     }
 
-    /// Forgets a consumer that is gone for good, so that it does not hold back the deletion
-    /// of delivered messages. Its dead letters stay.
+    /// Removes a consumer that is gone for good, so that it no longer keeps delivered messages from
+    /// being deleted. Its dead letters stay.
     ///
-    /// **The messages that wait for it are never delivered to it.** If it registers again, it
-    /// starts at the newest message, like any that joins a queue; only without other consumers,
-    /// or with `from = earliest`, it gets what is still there. One that is only away, as while a
-    /// deploy is rolled back, needs nothing but a process that runs it.
+    /// **Messages that wait for the consumer are then never delivered to it.** If it registers
+    /// again, it starts at the newest message, like any consumer that joins a queue. If the queue
+    /// has no other consumer, or with `from = earliest`, it gets what is still there. A consumer
+    /// that is only away, for example while a deploy is rolled back, needs nothing but a process
+    /// that runs it.
     ///
     /// Returns whether there was one.
     ///
@@ -231,8 +232,8 @@ pub struct OutboxHandle {
 pub struct StopReport {
     /// Whether everything ended by itself within the grace.
     pub clean: bool,
-    /// How many handlers had to be dropped; their messages are delivered again,
-    /// without counting an attempt.
+    /// How many handlers had to be dropped. Their messages are delivered again, and no attempt is
+    /// counted.
     pub interrupted: usize,
     /// How long it took.
     pub took: Duration,
@@ -243,7 +244,7 @@ impl OutboxHandle {
         Self { outbox, tasks }
     }
 
-    /// What is running.
+    /// The running outbox.
     #[must_use]
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
@@ -259,17 +260,17 @@ impl OutboxHandle {
 
     /// Stops with a grace of ten seconds; see [`stop_within`](Self::stop_within).
     ///
-    /// It waits for handlers that run, not for messages that wait: what is committed and
-    /// not yet handled stays in the database and is delivered after the next start. To
-    /// have it handled first, await [`drained`](Self::drained).
+    /// It waits for handlers that run, not for messages that wait. Messages that are committed and
+    /// not yet handled stay in the database and are delivered after the next start. To have them
+    /// handled first, await [`drained`](Self::drained).
     pub async fn stop(self) -> StopReport {
         self.stop_within(Duration::from_secs(10)).await
     }
 
-    /// Stops: no new batches, the handlers' tokens are cancelled and they have
-    /// `grace` to finish; then they are dropped. Leases are given back and what
-    /// was interrupted is not counted as an attempt. What no handler has begun stays in the
-    /// database for the next start.
+    /// Stops: no new batch begins, and the handlers' tokens are cancelled. Handlers have `grace` to
+    /// finish; then they are dropped. Leases are given back, and an interrupted handler is not
+    /// charged with an attempt. Messages that no handler has begun stay in the database for the
+    /// next start.
     pub async fn stop_within(self, grace: Duration) -> StopReport {
         let began = Instant::now();
         let stop = &self.outbox.context.stop;
@@ -278,8 +279,8 @@ impl OutboxHandle {
         let clean = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
         if !clean {
             stop.stopped.cancel();
-            // What was interrupted is written down; a database that does not
-            // answer must not keep the process.
+            // Interrupted handlers are written down. A database that does not answer must not keep
+            // the process.
             let _ = tokio::time::timeout(Duration::from_secs(2), self.tasks.wait()).await;
         }
         StopReport {
@@ -291,7 +292,7 @@ impl OutboxHandle {
 }
 
 impl Drop for OutboxHandle {
-    /// Also at the end of a stop.
+    /// Runs also at the end of a stop.
     fn drop(&mut self) {
         self.outbox.context.stop.stopping.cancel();
         self.outbox.context.connections.close();

@@ -17,8 +17,7 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 impl OutboxBuilder {
-    /// Checks everything, makes queues and consumers known to the database, and
-    /// starts to deliver.
+    /// Checks everything, registers queues and consumers in the database, and starts to deliver.
     ///
     /// # Errors
     /// [`StartError`] with every problem there is.
@@ -30,17 +29,16 @@ impl OutboxBuilder {
         Ok(self.spawn())
     }
 
-    /// Makes consumers and their queues, and the queues of all events linked into
-    /// this binary, known to the database without delivering anything. Do it
-    /// before producers are deployed: a consumer gets what is committed after it was
-    /// registered, the first of a queue gets everything.
+    /// Registers consumers, their queues, and the queues of all events linked into this binary,
+    /// without delivering anything. Call it before producers are deployed: a consumer gets what is
+    /// committed after it was registered. The first consumer of a queue gets everything.
     ///
     /// # Errors
     /// [`StartError`] with every problem there is.
     pub async fn register(mut self) -> Result<(), StartError> {
         self.selection.states_are_given_later();
         self.prepare().await?;
-        // Queues that this binary only produces to, too.
+        // Queues that this binary only produces to are registered too.
         let mut problems = Vec::new();
         for event in events() {
             let registered = retrying(|| registration::queue(&self.db, &event.queue)).await?;
@@ -51,7 +49,7 @@ impl OutboxBuilder {
         StartError::unless_empty(problems)
     }
 
-    /// Finds the handlers, checks everything, and makes it known to the database.
+    /// Finds the handlers, checks everything, and registers it in the database.
     pub(super) async fn prepare(&mut self) -> Result<(), StartError> {
         self.discover();
         self.check();
@@ -87,8 +85,8 @@ impl OutboxBuilder {
                 problems.push(ConfigError::from_consumer_conflict(conflict, spec));
             }
         }
-        // Queues that this binary only produces to are not registered here, but those of another
-        // process may have another number of partitions.
+        // Queues that this binary only produces to are not registered here. But another process may
+        // have registered one of them with another number of partitions.
         let mut produced: Vec<Queue> = Vec::new();
         for event in events() {
             if !queues.contains(&&event.queue) && !produced.contains(&event.queue) {
@@ -125,7 +123,7 @@ impl OutboxBuilder {
     }
 }
 
-/// Races between processes that start at once are run again.
+/// Runs `work` again if it lost a race. Processes that start at the same moment have such races.
 async fn retrying<T, F: Future<Output = Result<T, DbErr>>>(
     mut work: impl FnMut() -> F,
 ) -> Result<T, StartError> {

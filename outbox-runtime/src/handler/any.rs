@@ -6,7 +6,7 @@ use super::{
 use std::fmt;
 use std::sync::Arc;
 
-/// What a consumer promises its handlers.
+/// What a consumer promises about the delivery to its handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// At least once, outside any transaction.

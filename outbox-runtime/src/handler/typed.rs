@@ -1,7 +1,8 @@
-//! From functions to handlers: decode, call, and take what is returned.
+//! Turns functions into handlers: they decode the message, call the function, and translate what it
+//! returns.
 //!
-//! `#[outbox_handler]` writes closures that call the user's function; the
-//! functions here make handlers of them.
+//! `#[outbox_handler]` writes closures that call the user's function. The functions here make
+//! handlers of them.
 
 use super::{
     AnyHandler, Batch, Ctx, HandlerError, HandlerResult, LeasedHandler, LeasedMessageHandler,
@@ -15,9 +16,8 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// An event with what is known about its message: id, key, partition, sequence,
-/// attempts, headers and when it was enqueued, all of them methods of
-/// [`OutboxMessage`].
+/// An event with the metadata of its message: id, key, partition, sequence number, attempts,
+/// headers and the time of enqueueing. All of them are methods of [`OutboxMessage`].
 #[derive(Clone)]
 pub struct Message<E> {
     /// The event.
@@ -46,7 +46,7 @@ impl<E> fmt::Debug for Message<E> {
     }
 }
 
-/// What a handler may take as its message: an event, with or without metadata.
+/// A type that a handler may take as its message: an event, with or without metadata.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an event",
     label = "not an event",
@@ -78,14 +78,14 @@ impl<E: Event> FromMessage for Message<E> {
     }
 }
 
-/// A handler's function at work.
+/// The running function of a handler.
 pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 
-/// What a closure of the macro returns: an error if an argument could not be made.
+/// A call of a handler's function. It is an error if an argument could not be made.
 pub type Call<'a> = Result<HandlerFuture<'a>, HandlerError>;
 
-/// Runs a function and translates what it returns. Where the future is not `Send`
-/// the compiler says so at this call, and nowhere else.
+/// Runs a function and translates what it returns. If its future is not `Send`, the compiler says
+/// so at this call and nowhere else.
 pub fn run<'a, F, T>(future: F, translate: fn(T) -> HandlerResult) -> Call<'a>
 where
     F: Future<Output = T> + Send + 'a,
@@ -94,13 +94,13 @@ where
     Ok(Box::pin(async move { translate(future.await) }))
 }
 
-/// A handler of whatever form, and the event it handles.
+/// A handler made of a function, and the event that it handles.
 pub struct FunctionHandler {
     pub(crate) handler: AnyHandler,
     pub(crate) event: EventInfo,
 }
 
-/// What is known of the event of a handler.
+/// The event of a handler.
 pub(crate) struct EventInfo {
     pub(crate) name: &'static str,
     pub(crate) aliases: &'static [&'static str],
@@ -146,8 +146,8 @@ pub fn transactional_batch<I: FromMessage>(call: TransactionalBatchFn<I>) -> Fun
     FunctionHandler::new::<I>(AnyHandler::TransactionalBatch(Arc::new(Function(call))))
 }
 
-// The same for `Message<E>`. They name the event itself, so that it is what the
-// compiler complains about if it is none.
+// The same for `Message<E>`. These functions name the event itself. So if `E` is no event, the
+// compiler reports `E` and not `Message<E>`.
 
 /// A leased handler of single messages with metadata.
 pub fn leased_each_message<E: Event>(call: LeasedEachFn<Message<E>>) -> FunctionHandler {
@@ -232,8 +232,8 @@ async fn finish(called: Call<'_>) -> HandlerResult {
     }
 }
 
-/// The messages up to the first that cannot be decoded; if it is the very first,
-/// it is rejected and there is nothing to handle.
+/// Decodes the messages up to the first that cannot be decoded. If that is the very first message,
+/// it is rejected, and there is nothing to handle.
 fn decode_all<'a, I: FromMessage>(batch: &'a mut Batch<'_>) -> Option<Batch<'a, I>> {
     let mut items = Vec::with_capacity(batch.len());
     for message in batch.messages() {

@@ -2,7 +2,7 @@
 //!
 //! `enqueue` sends a signal for its queue. Every outbox in the process that serves the queue hears
 //! it. The signal is sent before the commit, because `enqueue` does not see the commit. So a
-//! sequencer that finds nothing after a signal looks again for a short while.
+//! sequencer that finds nothing after a signal polls again for a short while.
 
 use crate::queue::QueueId;
 use std::collections::{BTreeSet, HashMap};
@@ -30,12 +30,12 @@ impl QueueSignal {
         self.notify.notify_one();
     }
 
-    /// Makes the next pass look also where it expects nothing.
-    pub(crate) fn request_thorough_look(&self) {
+    /// Makes the next pass search also where it expects nothing.
+    pub(crate) fn request_thorough_poll(&self) {
         self.thorough.store(true, Ordering::Release);
     }
 
-    /// Whether a thorough look was requested. Each request is returned once.
+    /// Whether a thorough poll was requested. Each request is returned once.
     pub(crate) fn take_thorough_request(&self) -> bool {
         self.thorough.swap(false, Ordering::AcqRel)
     }

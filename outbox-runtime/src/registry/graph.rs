@@ -1,4 +1,4 @@
-//! Events, queues, consumers and handlers as a whole, and what is wrong with it.
+//! Events, queues, consumers and handlers together, and the contradictions between them.
 
 use super::events::{EventRegistration, events};
 use super::handlers::{HandlerRegistration, handlers};
@@ -81,8 +81,8 @@ impl Registry {
         consumers.into_values().collect()
     }
 
-    /// Everything in which events and handlers contradict each other, with both
-    /// places. `start()` reports the same.
+    /// Everything in which events and handlers contradict each other, each with both places in the
+    /// source. `start()` reports the same.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.contradictions();
@@ -90,7 +90,7 @@ impl Registry {
         problems
     }
 
-    /// All problems but those of partitions, of which builders have a say too.
+    /// All problems except different numbers of partitions, because those depend on builders too.
     pub(crate) fn contradictions(&self) -> Vec<String> {
         let mut problems = self.events_with_one_name();
         for consumer in self.consumers() {
@@ -113,8 +113,8 @@ impl Registry {
             .collect()
     }
 
-    /// Events of handled queues that no handler takes, besides the types of
-    /// `others`: queue and event type, with `None` for all types.
+    /// Events that no handler takes, of queues that have handlers. `others` adds handled types:
+    /// queue and event type, with `None` for all types.
     pub(crate) fn unhandled(&self, others: Vec<(String, Option<String>)>) -> Vec<String> {
         let mut taken: BTreeSet<(String, Option<String>)> = others.into_iter().collect();
         for handler in &self.handlers {

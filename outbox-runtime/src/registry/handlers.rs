@@ -1,4 +1,4 @@
-//! Handlers, as their macro registers them.
+//! Handlers as their macro registers them.
 
 use crate::config::{LeaseConfig, RetryPolicy};
 use crate::handler::typed::{EventInfo, FunctionHandler};
@@ -7,7 +7,7 @@ use crate::queue::Queue;
 use std::fmt;
 use std::time::Duration;
 
-/// A handler, as a type: what `#[outbox_handler]` makes beside the function.
+/// A handler as a type. `#[outbox_handler]` makes it beside the function.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a handler",
@@ -63,7 +63,7 @@ impl HandlerRegistration {
         }
     }
 
-    /// What stands in for a handler that does not compile.
+    /// Stands in for a handler that does not compile, so that one mistake is one error.
     #[doc(hidden)]
     pub const PLACEHOLDER: Self = Self::new(
         ("", "", 0),
@@ -102,7 +102,7 @@ impl HandlerRegistration {
         &self.options
     }
 
-    /// The event types it handles: the event's name and the names it had earlier.
+    /// The event types it handles: the event's name and its earlier names.
     pub(crate) fn event_types(&self) -> impl Iterator<Item = &'static str> {
         let event = self.event_info();
         [event.name]
@@ -130,7 +130,7 @@ impl fmt::Debug for HandlerRegistration {
     }
 }
 
-/// What an attribute says about its handler; what it does not say is the default.
+/// What an attribute says about its handler. The rest has default values.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default)]
 pub struct HandlerOptions {
@@ -143,7 +143,7 @@ pub struct HandlerOptions {
 }
 
 impl HandlerOptions {
-    /// Nothing said.
+    /// Default values.
     #[must_use]
     pub const fn new() -> Self {
         Self {

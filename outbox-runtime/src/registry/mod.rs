@@ -1,5 +1,5 @@
-//! What the macros register: every event and every handler linked into the
-//! binary; and whether they fit together.
+//! What the macros register: every event and every handler that is linked into the binary. And
+//! whether they fit together.
 
 mod events;
 mod graph;

@@ -185,7 +185,7 @@ impl Dispatcher {
 
     /// Ends the task, unless the partition was woken meanwhile. Returns whether it ends.
     fn rest(&self, partition: &DispatchedPartition, state: &mut PartitionState) -> bool {
-        // The state is back in its place before another task can look for it.
+        // The state is stored before another task can ask for it.
         let remembered = std::mem::replace(state, self.new_state());
         *partition.lock() = Some(remembered);
         if partition.wakes.rest() {

@@ -31,7 +31,7 @@ async fn listen(context: &ServiceContext) -> Result<(), SqlxError> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(CHANNEL).await?;
     loop {
-        // Notifications that were sent while nobody listened are lost: look in every queue.
+        // Notifications from before this moment are lost, so poll every queue.
         for served in &context.queues {
             served.signal.send();
         }

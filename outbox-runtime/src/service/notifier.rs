@@ -3,7 +3,7 @@
 //! It never sends inside a user's transaction: there NOTIFY takes a lock that serialises every
 //! commit of the database. One notification names all queues that were signalled within a few
 //! milliseconds. It may come before the commit, because signals do; the sequencer that hears it
-//! looks again for a short while.
+//! polls again for a short while.
 
 use super::supervisor::ServiceContext;
 use crate::database::sql::list;

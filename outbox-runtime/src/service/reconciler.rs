@@ -3,7 +3,7 @@
 //! Signals only make delivery fast; the reconciler makes it certain. One query per interval finds
 //! queues with messages to number, partitions with messages to deliver, and paused queues. The same
 //! query writes the heartbeat of this process's consumers. Now and then it is thorough: then it also
-//! looks where nothing is expected.
+//! searches where nothing is expected.
 
 use super::supervisor::{ServedQueue, ServiceContext, Supervisor};
 use crate::database::reconcile::{Waiting, waiting};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How often a process writes the heartbeat of its consumers.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// How often the reconciler looks also where nothing is expected.
+/// How often the reconciler searches also where nothing is expected.
 const THOROUGH_EVERY: Duration = Duration::from_secs(30);
 
 /// Wakes whatever has work, once in each interval, until the outbox stops.
@@ -93,7 +93,7 @@ fn wake(served: &ServedQueue, found: &[Waiting]) {
             "messages have ids below those already numbered: ids of outbox_body began anew, or \
              a producer draws one before it has a transaction id; they are delivered late"
         );
-        served.signal.request_thorough_look();
+        served.signal.request_thorough_poll();
         served.signal.send();
     }
     if found.contains(&Waiting::Unsequenced { queue_id }) {

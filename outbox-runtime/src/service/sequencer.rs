@@ -1,7 +1,7 @@
 //! The sequencer of a queue: gives committed messages their sequence numbers.
 //!
-//! It looks as long as there is something, and waits for a signal otherwise. A look that finds
-//! nothing writes nothing, so looking again soon costs little. One sequencer of a queue numbers at
+//! It polls as long as there is something, and waits for a signal otherwise. A poll that finds
+//! nothing writes nothing, so polling again soon costs little. One sequencer of a queue numbers at
 //! a time; another process that holds the queue is never waited for.
 
 use super::supervisor::{ServedQueue, ServiceContext, Supervisor};
@@ -10,16 +10,16 @@ use crate::database::sequencing::{Places, Sequenced, sequence};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// For this long after a signal a sequencer that finds nothing looks again at once. The commit
+/// For this long after a signal a sequencer that finds nothing polls again at once. The commit
 /// comes after the signal, and it usually comes soon.
 const EAGER: Duration = Duration::from_millis(4);
 
-/// After the eager looks, so many looks come a millisecond apart: most commits come in that time.
-const STEADY_LOOKS: u32 = 6;
+/// After the eager polls, so many polls come a millisecond apart: most commits come in that time.
+const STEADY_POLLS: u32 = 6;
 
-/// Each look after those waits twice as long as the one before: 2, 4, 8 ... ms. After so many looks
+/// Each poll after those waits twice as long as the one before: 2, 4, 8 ... ms. After so many polls
 /// in all, the sequencer waits for a signal.
-const MOST_LOOKS: u32 = 14;
+const MOST_POLLS: u32 = 14;
 
 /// A pass that found something is followed by a rest as long as the pass took, within these limits.
 /// On a busy server passes take longer, so each pass then numbers more messages. Longer rests were
@@ -38,12 +38,12 @@ pub(crate) async fn run(context: Arc<ServiceContext>, queue: usize) {
         supervisor: context.supervisor(&service, tuning),
         row_versions: Places::default(),
     };
-    let mut looks = Looks::new(tuning, queue.signal.sent(), Instant::now());
+    let mut polls = Polls::new(tuning, queue.signal.sent(), Instant::now());
     while !context.stopping() {
         let began = Instant::now();
-        looks.begin(queue.signal.sent(), began);
+        polls.begin(queue.signal.sent(), began);
         if let Some(done) = sequencer.run_once().await {
-            let wait = looks.end(done.taken, done.locked, began, Instant::now());
+            let wait = polls.end(done.taken, done.locked, began, Instant::now());
             sequencer.wait(wait).await;
         }
     }
@@ -73,7 +73,7 @@ impl Sequencer<'_> {
         );
         let done = self.supervisor.run(pass).await;
         if thorough && done.as_ref().is_none_or(|done| done.locked) {
-            signal.request_thorough_look();
+            signal.request_thorough_poll();
         }
         let done = done?;
         self.queue.wake(done.moved);
@@ -102,10 +102,10 @@ impl Sequencer<'_> {
     }
 }
 
-/// What the sequencer does between two looks. A stop ends each of them except a rest.
+/// What the sequencer does between two polls. A stop ends each of them except a rest.
 #[derive(Debug, PartialEq, Eq)]
 enum Wait {
-    /// Looks again at once.
+    /// Polls again at once.
     Nothing,
     /// Pauses as the profile says: the batch was full, so there is more.
     Pause(Duration),
@@ -121,19 +121,19 @@ enum Wait {
     Signal,
 }
 
-/// When a sequencer looks again.
-struct Looks<'a> {
+/// When a sequencer polls again.
+struct Polls<'a> {
     tuning: &'a WorkerTuning,
     pace: Pace,
-    /// How many signals had been sent when the last look began.
+    /// How many signals had been sent when the last poll began.
     signals: u64,
-    /// When a look saw the last of them.
+    /// When a poll saw the last of them.
     signalled_at: Instant,
-    /// Looks in a row that found nothing, without the eager ones.
+    /// Polls in a row that found nothing, without the eager ones.
     empty: u32,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> Polls<'a> {
     /// The start counts as a signal.
     fn new(tuning: &'a WorkerTuning, signals: u64, now: Instant) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// A look begins. `signals` have been sent so far.
+    /// A poll begins. `signals` have been sent so far.
     fn begin(&mut self, signals: u64, now: Instant) {
         if self.signals != signals {
             (self.signals, self.signalled_at) = (signals, now);
@@ -153,7 +153,7 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// A look that began at `began` has numbered `taken` messages, or has found the queue `locked`
+    /// A poll that began at `began` has numbered `taken` messages, or has found the queue `locked`
     /// by another process.
     fn end(&mut self, taken: usize, locked: bool, began: Instant, now: Instant) -> Wait {
         if taken > 0 {
@@ -169,14 +169,14 @@ impl<'a> Looks<'a> {
         if taken >= self.tuning.batch_size as usize {
             return Wait::Pause(self.pace.next());
         }
-        if self.empty >= MOST_LOOKS {
+        if self.empty >= MOST_POLLS {
             self.empty = 0;
             return Wait::Signal;
         }
         if taken > 0 {
             return Wait::Rest(rest);
         }
-        let doublings = self.empty.saturating_sub(STEADY_LOOKS);
+        let doublings = self.empty.saturating_sub(STEADY_POLLS);
         Wait::SignalOrPause {
             rest: locked.then_some(rest),
             pause: LEAST_REST * 2_u32.pow(doublings),
@@ -198,84 +198,84 @@ mod tests {
         tuning.batch_size(10).active_interval(ms(7))
     }
 
-    fn poll(millis: u64) -> Wait {
+    fn signal_or_pause(millis: u64) -> Wait {
         Wait::SignalOrPause {
             rest: None,
             pause: ms(millis),
         }
     }
 
-    /// Ends a look that began at `at` and took no time.
-    fn end(looks: &mut Looks<'_>, taken: usize, at: Instant) -> Wait {
-        looks.end(taken, false, at, at)
+    /// Ends a poll that began at `at` and took no time.
+    fn end(polls: &mut Polls<'_>, taken: usize, at: Instant) -> Wait {
+        polls.end(taken, false, at, at)
     }
 
     #[test]
-    fn after_a_signal_it_looks_at_once_then_ever_more_rarely_then_it_waits_for_the_next() {
+    fn after_a_signal_it_polls_at_once_then_ever_more_rarely_then_it_waits_for_the_next() {
         let (tuning, start) = (tuning(), Instant::now());
-        let mut looks = Looks::new(&tuning, 0, start);
+        let mut polls = Polls::new(&tuning, 0, start);
         for micros in [0, 1_000, 3_999] {
             let now = start + Duration::from_micros(micros);
-            looks.begin(0, now);
-            assert_eq!(end(&mut looks, 0, now), Wait::Nothing, "{micros}");
+            polls.begin(0, now);
+            assert_eq!(end(&mut polls, 0, now), Wait::Nothing, "{micros}");
         }
         let late = start + EAGER;
-        looks.begin(0, late);
+        polls.begin(0, late);
         for millis in [1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 128] {
-            assert_eq!(end(&mut looks, 0, late), poll(millis));
+            assert_eq!(end(&mut polls, 0, late), signal_or_pause(millis));
         }
-        assert_eq!(end(&mut looks, 0, late), Wait::Signal);
+        assert_eq!(end(&mut polls, 0, late), Wait::Signal);
         // It may wake without a new signal: then it is not eager.
-        looks.begin(0, late);
-        assert_eq!(end(&mut looks, 0, late), poll(1));
-        looks.begin(1, late);
-        assert_eq!(end(&mut looks, 0, late), Wait::Nothing);
+        polls.begin(0, late);
+        assert_eq!(end(&mut polls, 0, late), signal_or_pause(1));
+        polls.begin(1, late);
+        assert_eq!(end(&mut polls, 0, late), Wait::Nothing);
     }
 
     #[test]
     fn a_signal_between_two_looks_makes_it_eager_again() {
         let (tuning, start) = (tuning(), Instant::now());
-        let mut looks = Looks::new(&tuning, 0, start);
+        let mut polls = Polls::new(&tuning, 0, start);
         let late = start + ms(100);
         for millis in [1, 1, 1, 1, 1, 1, 2] {
-            assert_eq!(end(&mut looks, 0, late), poll(millis));
+            assert_eq!(end(&mut polls, 0, late), signal_or_pause(millis));
         }
-        looks.begin(1, late);
-        assert_eq!(end(&mut looks, 0, late + ms(3)), Wait::Nothing);
-        looks.begin(1, late + ms(4));
-        assert_eq!(end(&mut looks, 0, late + ms(4)), poll(1));
+        polls.begin(1, late);
+        assert_eq!(end(&mut polls, 0, late + ms(3)), Wait::Nothing);
+        polls.begin(1, late + ms(4));
+        assert_eq!(end(&mut polls, 0, late + ms(4)), signal_or_pause(1));
     }
 
     #[test]
     fn after_a_find_it_rests_as_long_as_the_pass_took_between_one_and_five_milliseconds() {
         let (tuning, start) = (tuning(), Instant::now());
-        let mut looks = Looks::new(&tuning, 0, start);
+        let mut polls = Polls::new(&tuning, 0, start);
         for (took, rest) in [(0, 1), (3, 3), (5, 5), (900, 5)] {
-            let wait = looks.end(9, false, start, start + ms(took));
+            let wait = polls.end(9, false, start, start + ms(took));
             assert_eq!(wait, Wait::Rest(ms(rest)));
         }
-        // The looks are counted anew.
-        assert_eq!(end(&mut looks, 0, start + ms(900)), poll(1));
+        // The polls are counted anew.
+        assert_eq!(end(&mut polls, 0, start + ms(900)), signal_or_pause(1));
     }
 
     #[test]
     fn a_full_batch_is_followed_by_the_next_at_the_pace_of_the_profile() {
         let tuning = tuning().ramp_step(ms(3)).min_interval(ms(1));
         let start = Instant::now();
-        let mut looks = Looks::new(&tuning, 0, start);
+        let mut polls = Polls::new(&tuning, 0, start);
         for millis in [7, 4, 1, 1] {
-            assert_eq!(end(&mut looks, 10, start), Wait::Pause(ms(millis)));
+            assert_eq!(end(&mut polls, 10, start), Wait::Pause(ms(millis)));
         }
-        // An empty look ends the ramp.
-        assert_eq!(end(&mut looks, 0, start), Wait::Nothing);
-        assert_eq!(end(&mut looks, 10, start), Wait::Pause(ms(7)));
+        // An empty poll ends the ramp.
+        assert_eq!(end(&mut polls, 0, start), Wait::Nothing);
+        assert_eq!(end(&mut polls, 10, start), Wait::Pause(ms(7)));
     }
 
     #[test]
     fn while_another_process_numbers_the_queue_it_is_not_eager_and_rests_before_each_look() {
         let (tuning, start) = (tuning(), Instant::now());
-        let mut looks = Looks::new(&tuning, 0, start);
-        let wait = looks.end(0, true, start, start + ms(3));
+        let mut polls = Polls::new(&tuning, 0, start);
+        let wait = polls.end(0, true, start, start + ms(3));
         let (rest, pause) = (Some(ms(3)), ms(1));
         assert_eq!(wait, Wait::SignalOrPause { rest, pause });
     }

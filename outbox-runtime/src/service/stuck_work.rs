@@ -30,7 +30,7 @@ fn report(stats: &OutboxStats) {
             queue_id = rows.queue_id,
             partition = rows.partition,
             messages = rows.count,
-            "messages wait that no process takes, because nobody registered their queue, or \
+            "messages wait that no process takes, because no process registered their queue, or \
              because it does not have the partition that was chosen for them; they are kept. Was \
              their consumer never started, or does a producer send to partitions of its own choice?"
         );
