@@ -32,7 +32,7 @@ impl Selection {
             registry.handlers().to_vec()
         };
         for picked in &self.picked {
-            let same = |other: &HandlerRegistration| other.place() == picked.place();
+            let same = |other: &HandlerRegistration| other.declared_at() == picked.declared_at();
             if !handlers.iter().any(same) {
                 handlers.push(*picked);
             }
@@ -162,7 +162,7 @@ impl OutboxBuilder {
                     problems.push(format!(
                         "handler {} takes a state of type `{}`, which was not given: call \
                          `.state(..)` on the builder",
-                        handler.place(),
+                        handler.declared_at(),
                         state.name
                     ));
                 }

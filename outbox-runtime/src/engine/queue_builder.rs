@@ -75,9 +75,9 @@ impl QueueBuilder {
     /// the time is over, its token is cancelled. A quarter of a second later it is dropped, and the
     /// attempt counts as failed. In transactional mode the transaction is rolled back.
     ///
-    /// It cannot be longer than the lease less its headroom. That is also the limit without a timeout,
-    /// and the limit for all messages of a batch together. A handler that blocks its thread cannot be
-    /// cut short.
+    /// It cannot be longer than the lease less its headroom. That is also the limit without a
+    /// timeout, and the limit for all messages of a batch together. A handler that blocks its
+    /// thread cannot be cut short.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

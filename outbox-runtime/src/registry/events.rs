@@ -51,7 +51,7 @@ impl EventRegistration {
     }
 
     /// Where it is declared, in words.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn declared_at(&self) -> String {
         format!("`{}` ({}:{})", self.rust_type, self.file, self.line)
     }
 }

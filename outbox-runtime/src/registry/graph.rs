@@ -109,7 +109,7 @@ impl Registry {
     pub(crate) fn declarations(&self) -> Vec<(Queue, String)> {
         let events = self.events.iter();
         events
-            .map(|event| (event.queue.clone(), event.place()))
+            .map(|event| (event.queue.clone(), event.declared_at()))
             .collect()
     }
 
@@ -135,7 +135,7 @@ impl Registry {
                     "event `{}` of queue `{}`, {}, has no handler: every consumer passes over it",
                     event.name,
                     event.queue.name(),
-                    event.place()
+                    event.declared_at()
                 )
             })
             .collect()
@@ -151,8 +151,8 @@ impl Registry {
                     problems.push(format!(
                         "two events of queue `{queue}` are called `{name}`: {} and {}; give one \
                          another `name`",
-                        other.place(),
-                        event.place()
+                        other.declared_at(),
+                        event.declared_at()
                     ));
                 }
             }
@@ -170,9 +170,9 @@ fn two_modes(consumer: &ConsumerInfo) -> Option<String> {
         consumer.name,
         consumer.queue.name(),
         first.mode,
-        first.place(),
+        first.declared_at(),
         other.mode,
-        other.place()
+        other.declared_at()
     ))
 }
 
@@ -187,8 +187,8 @@ fn two_handlers(consumer: &ConsumerInfo) -> Vec<String> {
                      of them another `consumer`",
                     consumer.name,
                     consumer.queue.name(),
-                    other.place(),
-                    handler.place()
+                    other.declared_at(),
+                    handler.declared_at()
                 ));
                 break;
             }

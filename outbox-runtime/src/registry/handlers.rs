@@ -111,7 +111,7 @@ impl HandlerRegistration {
     }
 
     /// Where it is declared, in words.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn declared_at(&self) -> String {
         format!("`{}` ({}:{})", self.name, self.file, self.line)
     }
 }

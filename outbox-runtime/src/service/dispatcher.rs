@@ -1,5 +1,5 @@
-//! The dispatcher of a consumer: runs a task for each partition that has work, and none for one that
-//! has none.
+//! The dispatcher of a consumer: runs a task for each partition that has work, and none for one
+//! that has none.
 //!
 //! A wake-up starts the task of a partition, or makes the running task look again. The task takes
 //! turns at the partition until there is nothing to do. It survives every error and every panic.

@@ -1,9 +1,9 @@
 //! The reconciler: finds the work whose signal was lost, also that of other processes.
 //!
 //! Signals only make delivery fast; the reconciler makes it certain. One query per interval finds
-//! queues with messages to number, partitions with messages to deliver, and paused queues. The same
-//! query writes the heartbeat of this process's consumers. Now and then it is thorough: then it also
-//! searches where nothing is expected.
+//! queues with messages to number, partitions with messages to deliver, and paused queues. A pass
+//! also writes the heartbeats of this process's consumers when they are due. Now and then a pass is
+//! thorough: then it also searches where nothing is expected.
 
 use super::supervisor::{ServedQueue, ServiceContext, Supervisor};
 use crate::database::reconcile::{Waiting, waiting};
@@ -158,8 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_pass_does_everything_then_heartbeats_come_every_15_and_thorough_looks_every_30_seconds()
-     {
+    fn heartbeats_come_every_15_seconds_and_thorough_passes_every_30() {
         let (start, mut schedule) = (Instant::now(), Schedule::default());
         let mut done = Vec::new();
         for second in 0..=65 {
