@@ -7,10 +7,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long a claim of messages is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseConfig {
-    /// After this a claim counts as died and another process may take over.
+    /// After this long the claim counts as died, and another process may take over.
     pub duration: Duration,
-    /// This long before, the handler's token is cancelled; half of it later the
-    /// handler is dropped. The rest is for writing down what happened.
+    /// The handler's token is cancelled this long before the end of the lease. When half of the
+    /// headroom is left, the handler is dropped. The rest is for writing down what happened.
     pub headroom: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! What a user sets: values that are checked, no logic.
+//! The values that a user sets. They are checked when the outbox starts; there is no other logic
+//! here.
 
 mod lease;
 mod pace;

@@ -1,9 +1,10 @@
-//! How long a worker pauses between two passes while there is work.
+//! Computes how long a worker pauses between two passes while there is work.
 
 use super::WorkerTuning;
 use std::time::Duration;
 
-/// The pause between passes while there is work: shorter each time.
+/// The pauses between passes while there is work. Each is shorter than the one before, down to a
+/// limit.
 pub(crate) struct Pace {
     next: Duration,
     step: Duration,

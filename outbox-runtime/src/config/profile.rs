@@ -1,11 +1,11 @@
-//! Profiles: the tuning of all kinds of workers together.
+//! Profiles: the tuning of all workers together.
 
 use super::WorkerTuning;
 use std::time::Duration;
 
 /// Tuning of all workers together.
 ///
-/// | profile | batches | looks for work of other processes every |
+/// | profile | batches | polls for work of other processes every |
 /// |---|---|---|
 /// | `default` | 100 | 1.1 s |
 /// | `low_latency` | 20 | 100 ms |
@@ -14,18 +14,18 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxProfile {
-    /// The sequencer's.
+    /// Tuning of the sequencers.
     pub sequencer: WorkerTuning,
-    /// The processors'.
+    /// Tuning of the processors.
     pub processor: WorkerTuning,
-    /// Vacuum's.
+    /// Tuning of vacuum.
     pub vacuum: WorkerTuning,
-    /// The reconciler's; its idle interval is how soon lost wake-ups are found.
+    /// Tuning of the reconciler. Its idle interval is how soon lost wake-ups are found.
     pub reconciler: WorkerTuning,
 }
 
-/// With the five statements a minute that look after everything else, an idle process
-/// makes no more than one a second.
+/// An idle process makes at most one statement a second, the five statements a minute of all other
+/// services included.
 const IDLE: Duration = Duration::from_millis(1_100);
 
 impl Default for OutboxProfile {
@@ -44,7 +44,7 @@ impl OutboxProfile {
         }
     }
 
-    /// Small batches, frequent looks.
+    /// Small batches, frequent polls.
     #[must_use]
     pub const fn low_latency() -> Self {
         Self::of(500, 20, Duration::from_millis(100))
@@ -56,7 +56,7 @@ impl OutboxProfile {
         Self::of(2_000, 500, IDLE)
     }
 
-    /// For work that can wait: rare looks, long pauses after failures.
+    /// Rare polls and long pauses after failures, for work that can wait.
     #[must_use]
     pub fn relaxed() -> Self {
         let mut profile = Self::of(1_000, 100, Duration::from_secs(5));

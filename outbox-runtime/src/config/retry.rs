@@ -1,22 +1,22 @@
-//! When a message that failed is tried again.
+//! Decides when a message that failed is tried again.
 
 use std::time::Duration;
 
-/// The longest pause that is kept; every engine can add it to its clock.
+/// The longest pause. Every engine can add it to its clock.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// How often and when a message that failed is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// After this many failed attempts a message goes to the dead letters; also after so many that
-    /// never returned, because their process died.
+    /// After this many failed attempts a message becomes a dead letter. The same limit holds for
+    /// attempts that never returned, because their process died.
     pub max_attempts: u32,
     /// The pause after the first failed attempt; it doubles.
     pub base: Duration,
     /// The longest pause.
     pub max: Duration,
-    /// Whether the pause is chosen at random between nothing and the above, so
-    /// that failures do not come back in step.
+    /// Whether the pause is chosen at random between zero and its full length. Then messages that
+    /// failed together are not all tried again at the same moment.
     pub jitter: bool,
 }
 

@@ -1,21 +1,21 @@
-//! How eagerly a kind of worker works.
+//! Settings for how eagerly one kind of worker works.
 
 use std::time::Duration;
 
-/// How a kind of worker paces itself. Setters consume and return it; nothing is
-/// checked before `start()`, which reports every problem.
+/// How one kind of worker paces itself. Setters consume and return it. Values are checked only by
+/// `start()`, which reports every problem.
 ///
-/// Sequencers and processors wait for signals, and the reconciler signals what
-/// nobody else did: so its `idle_interval` is how soon a message of another
-/// process is found, and those of sequencers and processors have no effect.
+/// Sequencers and processors wait for signals; their `idle_interval` has no effect. The reconciler
+/// finds work whose signal was lost or was sent in another process, and wakes them. So its
+/// `idle_interval` is how soon a message of another process is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerTuning {
-    /// How many messages at once, at most 10,000. The reconciler has no batches.
+    /// How many messages a worker takes at once, at most 10,000. The reconciler has no batches.
     pub batch_size: u32,
-    /// How many bytes of payloads a processor takes at once: a batch ends with the message
-    /// that reaches it, so it always has one. 8 MiB by default. A process holds about so
-    /// much for each partition that it works on, and twice that with `concurrency` or in
+    /// How many bytes of payloads a processor takes at once; 8 MiB by default. A batch ends with
+    /// the message that reaches this size, so it always has one message. For each partition that it
+    /// works on, a process holds about this much, and twice as much with `concurrency` or in
     /// transactional mode.
     pub batch_bytes: usize,
     /// The shortest pause between two passes while there is work.
@@ -69,7 +69,7 @@ impl WorkerTuning {
         min_interval: Duration,
         /// Sets the first pause between passes.
         active_interval: Duration,
-        /// Sets how long to wait for a signal.
+        /// Sets how long the reconciler and vacuum rest.
         idle_interval: Duration,
         /// Sets by how much pauses shrink.
         ramp_step: Duration,
@@ -81,7 +81,7 @@ impl WorkerTuning {
         degradation_threshold: u32,
     }
 
-    /// Everything that is wrong with it, in words.
+    /// Everything that is wrong with the values, in words.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut check = |wrong: bool, text: String| {

@@ -1,12 +1,11 @@
-//! Describing an outbox, and checking the description as a whole.
+//! Describes an outbox, and checks the description as a whole.
 
 use super::discovery::Selection;
 use super::problem::ConfigError;
 use super::queue_builder::QueueBuilder;
 use crate::config::{LeaseConfig, OutboxProfile, RetryPolicy, WorkerTuning};
-use crate::delivery::route::Handler;
 use crate::handler::states::States;
-use crate::operate::dead_letter::{DeadLetterNotice, Hook};
+use crate::handler::{AnyHandler, DeadLetterHook, DeadLetterNotice};
 use crate::queue::name::check_name;
 use crate::queue::{Partitions, Queue};
 use crate::registry::Mode;
@@ -42,7 +41,7 @@ pub struct OutboxBuilder {
     pub(super) profile: OutboxProfile,
     pub(super) retention: Duration,
     pub(super) dead_letter_retention: Option<Duration>,
-    pub(super) on_dead_letter: Hook,
+    pub(super) on_dead_letter: DeadLetterHook,
     pub(super) asynchronous: bool,
     pub(super) notify: bool,
     pub(super) handlers_per_queue: u32,
@@ -53,19 +52,19 @@ pub struct OutboxBuilder {
     pub(super) problems: Vec<ConfigError>,
 }
 
-/// How many messages ahead of the cursor, unless a consumer says otherwise.
+/// How many messages ahead of its cursor a consumer with many keys at a time knows, by default.
 pub(super) const WINDOW: u32 = 1_000;
 
-/// A consumer, as it is to run.
+/// A consumer of the builder.
 pub(super) struct ConsumerSpec {
     pub(super) queue: Queue,
     pub(super) name: String,
     pub(super) mode: Mode,
     pub(super) lease: LeaseConfig,
     pub(super) batch: Option<u32>,
-    /// How many keys of a partition at a time.
+    /// How many keys of a partition are worked on at a time.
     pub(super) concurrency: u32,
-    /// How many messages ahead of the cursor, if many keys run at a time.
+    /// How many messages ahead of the cursor are known, if many keys are worked on at a time.
     pub(super) window: u32,
     pub(super) from_earliest: bool,
     pub(super) routes: Vec<RouteSpec>,
@@ -73,13 +72,13 @@ pub(super) struct ConsumerSpec {
 
 /// A handler of a consumer.
 pub(super) struct RouteSpec {
-    /// The types it takes; `None` for all.
+    /// The event types it takes; `None` for all.
     pub(super) event_types: Option<BTreeSet<String>>,
-    pub(super) handler: Handler,
+    pub(super) handler: AnyHandler,
     pub(super) retry: RetryPolicy,
     pub(super) batch: Option<u32>,
     pub(super) timeout: Option<Duration>,
-    /// Its function, if it is made of one.
+    /// The name of its function, if it is made of one.
     pub(super) name: Option<&'static str>,
 }
 
@@ -90,7 +89,7 @@ impl OutboxBuilder {
             profile: OutboxProfile::default(),
             retention: Duration::ZERO,
             dead_letter_retention: None,
-            on_dead_letter: Hook::default(),
+            on_dead_letter: DeadLetterHook::default(),
             asynchronous: true,
             notify: false,
             handlers_per_queue: 64,
@@ -132,7 +131,7 @@ impl OutboxBuilder {
         self
     }
 
-    /// Gives handlers a value, found by its type: with [`State`](crate::State), or
+    /// Gives handlers a value. A handler asks for it by its type: with [`State`](crate::State), or
     /// with [`Ctx::state`](crate::Ctx::state).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         if self.states.insert(value) {
@@ -148,65 +147,62 @@ impl OutboxBuilder {
         self
     }
 
-    /// Deletes dead letters in the background that were resolved or discarded this
-    /// long ago. Without it they are kept for ever, or until
-    /// [`cleanup`](crate::DeadLetters::cleanup); pending ones always are.
+    /// Deletes dead letters in the background that were resolved or discarded this long ago.
+    /// Without this they are kept for ever, or until [`cleanup`](crate::DeadLetters::cleanup).
+    /// Pending dead letters are always kept.
     pub fn dead_letter_retention(mut self, retention: Duration) -> Self {
         self.dead_letter_retention = Some(retention);
         self
     }
 
-    /// Calls `hook` when a message of this process has gone to the dead letters,
-    /// after that is committed; for alerts. A second one replaces the first.
+    /// Calls `hook` when a message of this process became a dead letter, after that is committed.
+    /// Use it for alerts. A second hook replaces the first.
     ///
-    /// The partition goes on when it returns, so it should be quick: send to a
-    /// channel or spawn a task for anything slow. A panic in it is logged. It is
-    /// called at most once for a letter, and not at all if the process dies or
-    /// loses its connection at that moment: the truth is in
-    /// [`dead_letters`](crate::Outbox::dead_letters).
+    /// The partition waits until the hook returns, so the hook should be quick: send to a channel,
+    /// or spawn a task for anything slow. A panic in it is logged. It is called at most once for a
+    /// dead letter. If the process dies or loses its connection at that moment, it is not called at
+    /// all: the database has the truth, in [`dead_letters`](crate::Outbox::dead_letters).
     pub fn on_dead_letter(
         mut self,
         hook: impl Fn(&DeadLetterNotice) + Send + Sync + 'static,
     ) -> Self {
-        self.on_dead_letter = Hook::new(hook);
+        self.on_dead_letter = DeadLetterHook::new(hook);
         self
     }
 
-    /// Makes the outbox's own bookkeeping wait for the disk on PostgreSQL. By
-    /// default it does not: losing such a commit in a crash of the server means
-    /// that a message is delivered again, which leased handlers must allow anyway.
-    /// Commits that carry a user's writes always wait.
+    /// Makes the outbox's own bookkeeping wait for the disk on PostgreSQL. By default it does not
+    /// wait. If the server crashes and loses such a commit, a message is delivered again, which
+    /// leased handlers must allow anyway. Commits that carry a user's writes always wait.
     pub fn synchronous_bookkeeping(mut self) -> Self {
         self.asynchronous = false;
         self
     }
 
-    /// Tells other processes with NOTIFY what is enqueued in this one, and listens
-    /// for what is enqueued in others, on PostgreSQL; elsewhere it does nothing.
-    /// Without it a message from another process is found within the
-    /// reconciler's interval. It takes one connection. A process that only
-    /// produces starts just this: a builder without queues.
+    /// Tells other processes with NOTIFY what is enqueued in this one, and listens for what is
+    /// enqueued in others. It works on PostgreSQL and does nothing elsewhere. Without it, a message
+    /// from another process is found within the reconciler's interval. It takes one connection. A
+    /// process that only produces needs a builder without queues and this.
     pub fn notify(mut self) -> Self {
         self.notify = true;
         self
     }
 
-    /// Sets how many leased handlers of one queue may run at once in this process,
-    /// its consumers together; 64 by default. A partition of a consumer runs one, or
-    /// as many as the consumer's `concurrency` says.
+    /// Sets how many leased handlers of one queue may run at once in this process, all consumers
+    /// together; 64 by default. Of a consumer, a partition runs one handler, or as many as the
+    /// consumer's `concurrency` says.
     pub fn handlers_per_queue(mut self, handlers: u32) -> Self {
         self.handlers_per_queue = handlers;
         self
     }
 
-    /// Sets how many transactions of handlers of one queue may be open at once in
-    /// this process, its consumers together; 4 by default. Each takes a connection.
+    /// Sets how many transactions of handlers of one queue may be open at once in this process, all
+    /// consumers together; 4 by default. Each transaction takes a connection.
     pub fn transactions_per_queue(mut self, transactions: u32) -> Self {
         self.transactions_per_queue = transactions;
         self
     }
 
-    /// Adds a consumer of a queue: say which, then give its handler.
+    /// Adds a consumer of a queue. The returned builder names the consumer and takes its handler.
     pub fn queue(mut self, name: impl Into<String>, partitions: Partitions) -> QueueBuilder {
         let name = name.into();
         let queue = match Queue::try_of(name, partitions) {
@@ -272,7 +268,7 @@ impl OutboxBuilder {
     }
 }
 
-/// Keys at a time mean something where messages are handled one by one, outside of
+/// Many keys at a time are possible only where messages are handled one by one and outside of
 /// transactions.
 fn concurrency_problems(spec: &ConsumerSpec) -> Vec<String> {
     let mut problems = Vec::new();
@@ -282,7 +278,7 @@ fn concurrency_problems(spec: &ConsumerSpec) -> Vec<String> {
     if spec.window == 0 {
         problems.push("the window is 0, use at least 1".into());
     }
-    let single = |route: &RouteSpec| matches!(route.handler, Handler::LeasedEach(_));
+    let single = |route: &RouteSpec| matches!(route.handler, AnyHandler::LeasedEach(_));
     if spec.concurrency > 1 && !spec.routes.iter().all(single) {
         problems.push(
             "concurrency means nothing for transactional handlers and for handlers of batches; \
@@ -293,7 +289,7 @@ fn concurrency_problems(spec: &ConsumerSpec) -> Vec<String> {
     problems
 }
 
-/// A timeout that the lease would not let happen is a mistake.
+/// A timeout that is longer than the lease allows would never come, so it is a mistake.
 fn timeout_problems(spec: &ConsumerSpec) -> Vec<String> {
     let most = spec.lease.duration.saturating_sub(spec.lease.headroom);
     let timeouts = spec.routes.iter().filter_map(|route| route.timeout);

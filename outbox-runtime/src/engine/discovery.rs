@@ -1,4 +1,4 @@
-//! Which of the handlers linked into the binary run here, and as what.
+//! Decides which of the handlers linked into the binary run here, and as which consumers.
 
 use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec, WINDOW};
 use super::problem::ConfigError;
@@ -19,7 +19,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Nothing is delivered, so handlers need nothing.
+    /// Skips the check for states. Nothing is delivered, so handlers need none.
     pub(super) fn states_are_given_later(&mut self) {
         self.states_later = true;
     }
@@ -32,7 +32,7 @@ impl Selection {
             registry.handlers().to_vec()
         };
         for picked in &self.picked {
-            let same = |other: &HandlerRegistration| other.place() == picked.place();
+            let same = |other: &HandlerRegistration| other.declared_at() == picked.declared_at();
             if !handlers.iter().any(same) {
                 handlers.push(*picked);
             }
@@ -47,15 +47,16 @@ impl Selection {
 }
 
 impl OutboxBuilder {
-    /// Takes no handlers but those given with [`handler`](Self::handler),
-    /// [`handlers`](Self::handlers) and [`queue`](Self::queue). Without this the builder
-    /// takes every handler that is linked into the binary.
+    /// Takes only the handlers that are given with [`handler`](Self::handler),
+    /// [`handlers`](Self::handlers) and [`queue`](Self::queue). Without this the builder takes
+    /// every handler that is linked into the binary.
     pub fn without_discovery(mut self) -> Self {
         self.selection.without_discovery = true;
         self
     }
 
-    /// Takes a handler: the type that `#[outbox_handler]` made beside its function.
+    /// Takes a handler. `H` is the type that `#[outbox_handler]` made beside the handler's
+    /// function.
     pub fn handler<H: OutboxHandler>(self) -> Self {
         self.handlers([H::REGISTRATION])
     }
@@ -76,15 +77,15 @@ impl OutboxBuilder {
         self
     }
 
-    /// Makes it an error if a queue with handlers has an event without one, which is
-    /// a warning in the log otherwise.
+    /// Makes it an error if a queue with handlers has an event without a handler. Without this it
+    /// is a warning in the log.
     pub fn strict(mut self) -> Self {
         self.selection.strict = true;
         self
     }
 
-    /// Adds the consumers of discovered and picked handlers to those described by
-    /// hand, and notes everything that does not fit together.
+    /// Adds the consumers of discovered and picked handlers to those that were described by hand.
+    /// Notes everything that does not fit together.
     pub(super) fn discover(&mut self) {
         let registry = self.selection.registry();
         let mut problems = registry.contradictions();
@@ -161,7 +162,7 @@ impl OutboxBuilder {
                     problems.push(format!(
                         "handler {} takes a state of type `{}`, which was not given: call \
                          `.state(..)` on the builder",
-                        handler.place(),
+                        handler.declared_at(),
                         state.name
                     ));
                 }
@@ -172,9 +173,9 @@ impl OutboxBuilder {
 }
 
 impl ConsumerSpec {
-    /// The consumer of these handlers. What they say of the consumer as a whole
-    /// must suit each of them: the longest lease, the largest batch. A handler that
-    /// says nothing has batches of the `usual` size.
+    /// The consumer of these handlers. What handlers say about the consumer as a whole must suit
+    /// each of them, so it gets their longest lease and their largest batch. A handler that says
+    /// nothing about batches has batches of the `usual` size.
     fn from_handlers(consumer: &ConsumerInfo, usual: u32) -> Self {
         let options = || consumer.handlers.iter().map(HandlerRegistration::options);
         let leases = options().map(|options| options.lease.unwrap_or_default());
@@ -200,7 +201,7 @@ impl ConsumerSpec {
         }
     }
 
-    /// The types it has handlers for; `None` for all.
+    /// The event types it has handlers for; `None` for all.
     pub(super) fn event_types(&self) -> Option<BTreeSet<String>> {
         let mut types = BTreeSet::new();
         for route in &self.routes {

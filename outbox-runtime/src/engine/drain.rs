@@ -1,58 +1,55 @@
-//! One pass after the other, in the caller's task: everything that is due, and then
-//! no more. For tests, which want neither loops nor clocks.
+//! Everything that is due, one pass after the other, in the caller's task. For tests, which want
+//! neither loops nor clocks.
 
 use super::builder::OutboxBuilder;
 use super::problem::StartError;
 use crate::database::race::Races;
 use crate::database::registration::seen;
 use crate::database::sequencing::{Places, sequence};
-use crate::database::{cleanup, cursor};
 use crate::delivery::concurrent::{self, Signals};
 use crate::delivery::processor::{Next, PartitionState, turn};
 use crate::handler::states::States;
-use crate::queue::PartitionId;
 use crate::service::dispatcher::Dispatcher;
-use crate::service::reconciler::present;
-use crate::service::supervisor::Shared;
-use crate::service::vacuum::oldest;
+use crate::service::reconciler::heartbeats;
+use crate::service::supervisor::ServiceContext;
+use crate::service::vacuum::{self, DeletedUpTo};
 use sea_orm::{DatabaseConnection, DbErr};
 use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 use tokio_util::task::TaskTracker;
 
-/// How often messages that handlers enqueued are followed by others, before we say
-/// that there is no end to it.
+/// Handlers may enqueue new messages, which are then delivered too. After so many rounds of that,
+/// the drain fails: there is no end to it.
 const ROUNDS: u32 = 1_000;
 
 /// An outbox that does nothing by itself.
 pub(crate) struct Passes {
-    shared: Arc<Shared>,
+    context: Arc<ServiceContext>,
     states: States,
     memory: Mutex<Memory>,
 }
 
-/// What the loops remember from one pass to the next.
+/// What the services remember from one pass to the next.
 struct Memory {
     /// Of each queue.
-    places: Vec<Places>,
+    row_versions: Vec<Places>,
     /// Of each consumer's partitions.
     partitions: Vec<Vec<PartitionState>>,
-    /// Up to where vacuum has deleted, of each partition.
-    vacuumed: Vec<(PartitionId, i64)>,
+    deleted_up_to: DeletedUpTo,
 }
 
 impl Memory {
-    fn of(shared: &Shared) -> Self {
+    fn of(context: &ServiceContext) -> Self {
         let fresh = |dispatcher: &Arc<Dispatcher>| {
             let batch_size = dispatcher.consumer.tuning.batch_size;
             let states = (0..dispatcher.partitions()).map(|_| PartitionState::new(batch_size));
             states.collect()
         };
-        let dispatchers = shared.queues.iter().flat_map(|queue| &queue.dispatchers);
+        let dispatchers = context.queues.iter().flat_map(|served| &served.dispatchers);
         Self {
-            places: shared.queues.iter().map(|_| Places::default()).collect(),
+            row_versions: context.queues.iter().map(|_| Places::default()).collect(),
             partitions: dispatchers.map(fresh).collect(),
-            vacuumed: oldest(shared).into_iter().collect(),
+            deleted_up_to: DeletedUpTo::nothing(context),
         }
     }
 }
@@ -62,10 +59,10 @@ impl OutboxBuilder {
     pub(crate) async fn into_passes(mut self) -> Result<Passes, StartError> {
         self.prepare().await?;
         let states = self.states.clone();
-        let shared = self.assemble(&TaskTracker::new());
-        let memory = Mutex::new(Memory::of(&shared));
+        let context = self.assemble(&TaskTracker::new());
+        let memory = Mutex::new(Memory::of(&context));
         Ok(Passes {
-            shared,
+            context,
             states,
             memory,
         })
@@ -74,34 +71,35 @@ impl OutboxBuilder {
 
 impl Passes {
     pub(crate) fn db(&self) -> &DatabaseConnection {
-        &self.shared.db
+        &self.context.db
     }
 
     pub(crate) fn states(&self) -> &States {
         &self.states
     }
 
-    /// Says that the consumers are there, and does everything that is due.
+    /// Writes the heartbeat of the consumers, and does everything that is due.
     pub(crate) async fn run(&self) -> Result<(), DbErr> {
-        for present in &present(&self.shared) {
-            seen(&self.shared.db, present).await?;
+        for heartbeat in &heartbeats(&self.context) {
+            seen(&self.context.db, heartbeat).await?;
         }
         self.pass().await
     }
 
-    /// Numbers and hands over everything that is due, also what handlers enqueue
-    /// meanwhile. What was done is in the database when it returns.
+    /// Numbers and delivers everything that is due, also what handlers enqueue meanwhile. When it
+    /// returns, the database has every acknowledgement.
     pub(crate) async fn pass(&self) -> Result<(), DbErr> {
         let mut memory = self.memory.lock().await;
-        self.sequence_all(&mut memory.places).await?;
+        self.sequence_all(&mut memory.row_versions).await?;
         for _ in 0..ROUNDS {
-            let dispatchers = self.shared.queues.iter().flat_map(|q| &q.dispatchers);
+            let queues = self.context.queues.iter();
+            let dispatchers = queues.flat_map(|served| &served.dispatchers);
             for (dispatcher, states) in dispatchers.zip(&mut memory.partitions) {
                 for (partition, state) in (0..).zip(states) {
                     work_on(dispatcher, partition, state).await?;
                 }
             }
-            if !self.sequence_all(&mut memory.places).await? {
+            if !self.sequence_all(&mut memory.row_versions).await? {
                 return Ok(());
             }
         }
@@ -109,40 +107,30 @@ impl Passes {
         Err(DbErr::Custom(endless))
     }
 
-    /// Deletes what everybody has passed; says how many rows.
+    /// Deletes what every consumer has passed. Returns how many rows.
     pub(crate) async fn vacuum(&self) -> Result<i64, DbErr> {
-        let shared = &self.shared;
-        let from = &mut self.memory.lock().await.vacuumed;
-        let limit = shared.profile.vacuum.batch_size;
-        let retention = cursor::micros(shared.retention);
+        let deleted_up_to = &mut self.memory.lock().await.deleted_up_to;
         let mut deleted = 0;
         loop {
-            let done =
-                cleanup::vacuum(&shared.kept, from, limit, retention, shared.asynchronous).await?;
-            for partition in &done {
-                let is_it = |(id, _): &&mut (PartitionId, i64)| *id == partition.partition_id;
-                if let Some((_, after)) = from.iter_mut().find(is_it) {
-                    *after = partition.upto;
-                }
-                deleted += partition.rows;
-            }
-            if done.iter().all(|done| done.rows < i64::from(limit)) {
+            let done = vacuum::run_once(&self.context, deleted_up_to).await?;
+            deleted += done.rows;
+            if !done.full_batch {
                 return Ok(deleted);
             }
         }
     }
 
-    /// Numbers what is committed; says whether there was anything.
-    async fn sequence_all(&self, places: &mut [Places]) -> Result<bool, DbErr> {
-        let shared = &self.shared;
-        let limit = shared.profile.sequencer.batch_size;
+    /// Numbers what is committed. Returns whether there was anything.
+    async fn sequence_all(&self, row_versions: &mut [Places]) -> Result<bool, DbErr> {
+        let context = &self.context;
+        let (limit, asynchronous) = (context.profile.sequencer.batch_size, context.asynchronous);
         let mut any = false;
-        for (runtime, places) in shared.queues.iter().zip(places) {
-            let id = runtime.queue.queue_id();
+        for (served, row_versions) in context.queues.iter().zip(row_versions) {
+            let id = served.queue.queue_id();
+            let connections = &context.connections;
             let mut races = Races::default();
-            let asynchronous = shared.asynchronous;
             loop {
-                match sequence(&shared.kept, id, limit, asynchronous, true, places).await {
+                match sequence(connections, id, limit, asynchronous, true, row_versions).await {
                     Ok(done) if done.taken == 0 => break,
                     Ok(_) => any = true,
                     Err(error) => races.again(error).await?,
@@ -153,7 +141,7 @@ impl Passes {
     }
 }
 
-/// Hands over what is due in a partition.
+/// Delivers what is due in a partition.
 async fn work_on(
     dispatcher: &Dispatcher,
     partition: u32,
@@ -161,12 +149,12 @@ async fn work_on(
 ) -> Result<(), DbErr> {
     let consumer = &dispatcher.consumer;
     let mut races = Races::default();
-    let nobody = Notify::new();
+    let never = Notify::new();
     loop {
         let turned = if consumer.concurrency > 1 {
             let signals = Signals {
-                woken: &nobody,
-                progress: &nobody,
+                woken: &never,
+                progress: &never,
                 leave: true,
             };
             concurrent::turn(consumer, partition, signals).await

@@ -1,15 +1,16 @@
-//! Waiting until what is committed is handled.
+//! Waits until everything that is committed is handled.
 
 use super::handle::{Outbox, OutboxHandle};
 use crate::database::progress::sequences;
 use crate::database::progress::{first_unsequenced, places, unsequenced};
 use crate::queue::PartitionId;
-use crate::service::supervisor::{QueueRuntime, Shared};
+use crate::service::supervisor::{ServedQueue, ServiceContext};
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The first pause between two looks, and the longest: each is twice the one before.
+/// The first and the longest pause between two polls. Each pause is twice as long as the one
+/// before.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
@@ -17,7 +18,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DrainError {
-    /// The outbox stopped first. What is not handled yet stays in the database and is
+    /// The outbox stopped first. Messages that are not handled yet stay in the database and are
     /// delivered after the next start.
     #[error(
         "the outbox stopped before everything was handled; what is left is delivered after the next start"
@@ -29,13 +30,14 @@ pub enum DrainError {
 }
 
 impl OutboxHandle {
-    /// Waits until everything that was committed to this process's queues before the call is
-    /// handled, or buried as a dead letter, by every consumer that runs in this process.
+    /// Waits until every message that was committed to this process's queues before the call is
+    /// handled by every consumer of this process. A message that became a dead letter counts as
+    /// handled.
     ///
-    /// What is committed later, as by handlers meanwhile, is not waited for: call it again
-    /// for that. A message that failed is waited for until an attempt succeeds or it is
-    /// buried. So are a paused queue and a message that is left to another process: limit
-    /// the wait with `tokio::time::timeout`.
+    /// It does not wait for messages that are committed later, for example by handlers: call it
+    /// again for those. It waits for a message that failed until an attempt succeeds or the message
+    /// becomes a dead letter. It also waits for a paused queue, and for a message that is left to
+    /// another process. Limit the wait with `tokio::time::timeout`.
     ///
     /// ```
     /// # use outbox_runtime::{DrainError, OutboxHandle};
@@ -61,7 +63,7 @@ impl OutboxHandle {
 }
 
 impl Outbox {
-    /// Waits until what is committed is handled; see [`OutboxHandle::drained`].
+    /// Waits until everything that is committed is handled; see [`OutboxHandle::drained`].
     ///
     /// # Errors
     /// As for [`OutboxHandle::drained`].
@@ -69,42 +71,42 @@ impl Outbox {
     /// # Cancel safety
     /// It only looks: dropping it changes nothing, and it may be called again.
     pub async fn drained(&self) -> Result<(), DrainError> {
-        let shared = &self.shared;
+        let context = &self.context;
         let mut waiting = Vec::new();
-        for queue in &shared.queues {
-            let look = unsequenced(&shared.db, &queue.queue);
-            waiting.push(shared.look(look).await?);
+        for queue in &context.queues {
+            let look = unsequenced(&context.db, &queue.queue);
+            waiting.push(context.look(look).await?);
         }
         self.flush();
-        for (queue, between) in shared.queues.iter().zip(waiting) {
+        for (queue, between) in context.queues.iter().zip(waiting) {
             if let Some(between) = between {
-                shared.until_sequenced(queue, between).await?;
+                context.until_sequenced(queue, between).await?;
             }
         }
-        // Noted once: what is numbered later is not waited for.
+        // Read once: messages that are numbered later are not waited for.
         let mut ends = Vec::new();
-        for queue in &shared.queues {
-            let look = sequences(&shared.db, queue.queue.queue_id());
-            ends.push(shared.look(look).await?);
+        for queue in &context.queues {
+            let look = sequences(&context.db, queue.queue.queue_id());
+            ends.push(context.look(look).await?);
         }
-        for (queue, ends) in shared.queues.iter().zip(&ends) {
+        for (queue, ends) in context.queues.iter().zip(&ends) {
             for dispatcher in &queue.dispatchers {
                 let consumer = &dispatcher.consumer.name;
-                shared.until_at(queue, consumer, ends).await?;
+                context.until_at(queue, consumer, ends).await?;
             }
         }
         Ok(())
     }
 }
 
-impl Shared {
+impl ServiceContext {
     async fn until_sequenced(
         &self,
-        queue: &QueueRuntime,
+        queue: &ServedQueue,
         (mut from, to): (i64, i64),
     ) -> Result<(), DrainError> {
         let mut pause = SHORTEST;
-        // Only rows that were there at the call count, so only between those ids.
+        // Only rows that were there at the call count, so only rows between those ids.
         loop {
             let look = first_unsequenced(&self.db, &queue.queue, (from, to));
             let Some(first) = self.look(look).await? else {
@@ -117,7 +119,7 @@ impl Shared {
 
     async fn until_at(
         &self,
-        queue: &QueueRuntime,
+        queue: &ServedQueue,
         consumer: &str,
         ends: &BTreeMap<PartitionId, i64>,
     ) -> Result<(), DrainError> {
@@ -133,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// One of our own short statements, of which there are only so many at once.
+    /// Runs one of our own short statements, of which only so many run at once.
     async fn look<T>(&self, look: impl Future<Output = Result<T, DbErr>>) -> Result<T, DbErr> {
         let _permit = self.statements.acquire().await;
         look.await

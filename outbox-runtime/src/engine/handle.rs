@@ -1,12 +1,12 @@
-//! What a running outbox offers, and how it is stopped.
+//! The running outbox: what it offers, and how it is stopped.
 
+use super::builder::OutboxBuilder;
 use crate::database::registration;
 use crate::database::transaction::handler_options;
-use crate::engine::builder::OutboxBuilder;
 use crate::operate::dead_letter::DeadLetters;
 use crate::operate::stats::OutboxStats;
 use crate::queue::{PartitionSet, QueueId};
-use crate::service::supervisor::{QueueRuntime, Shared};
+use crate::service::supervisor::{ServedQueue, ServiceContext};
 use sea_orm::{
     AccessMode, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
     ExecResult, IsolationLevel, QueryResult, Statement, TransactionError, TransactionOptions,
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 /// A running outbox, for producing and operating. Cheap to clone.
 #[derive(Clone)]
 pub struct Outbox {
-    pub(super) shared: Arc<Shared>,
+    pub(super) context: Arc<ServiceContext>,
 }
 
 impl Outbox {
@@ -31,24 +31,24 @@ impl Outbox {
         OutboxBuilder::new(db)
     }
 
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(context: Arc<ServiceContext>) -> Self {
+        Self { context }
     }
 
-    /// Begins a transaction whose commit wakes the sequencer at once. On SQLite
-    /// it begins as the writer, so that it cannot fail to become one later.
+    /// Begins a transaction whose commit wakes the sequencer at once. On SQLite it begins as the
+    /// writer. A transaction that becomes the writer later may fail when it tries.
     ///
     /// # Errors
     /// If the database cannot begin one.
     pub async fn begin(&self) -> Result<OutboxTransaction, DbErr> {
-        let db = &self.shared.db;
+        let db = &self.context.db;
         let options = handler_options(db)?;
-        let queues = self.shared.queues.iter();
-        let marks = queues.map(|queue| queue.signal.marks()).collect();
+        let queues = self.context.queues.iter();
+        let signals = queues.map(|served| served.signal.sent()).collect();
         Ok(OutboxTransaction {
             tx: db.begin_with_options(options).await?,
-            shared: self.shared.clone(),
-            marks,
+            context: self.context.clone(),
+            signals,
         })
     }
 
@@ -77,15 +77,15 @@ impl Outbox {
         }
     }
 
-    /// Makes every sequencer of this process look for committed messages now.
+    /// Makes every sequencer of this process poll for committed messages now.
     pub fn flush(&self) {
-        for runtime in &self.shared.queues {
-            runtime.signal.mark();
+        for served in &self.context.queues {
+            served.signal.send();
         }
     }
 
-    /// Pauses delivery of a queue, in every process, also after restarts. Those
-    /// elsewhere notice within their reconciler's interval. Messages are kept.
+    /// Pauses delivery of a queue in every process, also after restarts. Other processes notice
+    /// within their reconciler's interval. Messages are kept.
     ///
     /// Returns whether the database knows the queue.
     ///
@@ -105,11 +105,11 @@ impl Outbox {
 
     async fn set_paused(&self, queue: &str, paused: bool) -> Result<bool, DbErr> {
         let id = QueueId::of(queue);
-        let known = registration::set_paused(&self.shared.db, id, paused).await?;
-        if let Some(runtime) = self.runtime(queue) {
-            runtime.paused.store(paused, Ordering::Release);
+        let known = registration::set_paused(&self.context.db, id, paused).await?;
+        if let Some(served) = self.served_queue(queue) {
+            served.paused.store(paused, Ordering::Release);
             if !paused {
-                for dispatcher in &runtime.dispatchers {
+                for dispatcher in &served.dispatchers {
                     dispatcher.wake_all(PartitionSet::ALL);
                 }
             }
@@ -117,13 +117,14 @@ impl Outbox {
         Ok(known)
     }
 
-    /// Forgets a consumer that is gone for good, so that it does not hold back the deletion
-    /// of delivered messages. Its dead letters stay.
+    /// Removes a consumer that is gone for good, so that it no longer keeps delivered messages from
+    /// being deleted. Its dead letters stay.
     ///
-    /// **The messages that wait for it are never delivered to it.** If it registers again, it
-    /// starts at the newest message, like any that joins a queue; only without other consumers,
-    /// or with `from = earliest`, it gets what is still there. One that is only away, as while a
-    /// deploy is rolled back, needs nothing but a process that runs it.
+    /// **Messages that wait for the consumer are then never delivered to it.** If it registers
+    /// again, it starts at the newest message, like any consumer that joins a queue. If the queue
+    /// has no other consumer, or with `from = earliest`, it gets what is still there. A consumer
+    /// that is only away, for example while a deploy is rolled back, needs nothing but a process
+    /// that runs it.
     ///
     /// Returns whether there was one.
     ///
@@ -131,7 +132,7 @@ impl Outbox {
     /// If the database cannot be reached.
     pub async fn remove_consumer(&self, queue: &str, consumer: &str) -> Result<bool, DbErr> {
         let id = QueueId::of(queue);
-        registration::remove_consumer(&self.shared.db, id, consumer).await
+        registration::remove_consumer(&self.context.db, id, consumer).await
     }
 
     /// How everything in the database is doing, all processes together.
@@ -139,18 +140,18 @@ impl Outbox {
     /// # Errors
     /// If the database cannot be read.
     pub async fn stats(&self) -> Result<OutboxStats, DbErr> {
-        crate::operate::stats::read(&self.shared.db).await
+        crate::operate::stats::read(&self.context.db).await
     }
 
     /// The messages that could not succeed, all queues together.
     #[must_use]
     pub fn dead_letters(&self) -> DeadLetters {
-        DeadLetters::new(self.shared.db.clone())
+        DeadLetters::new(self.context.db.clone())
     }
 
-    fn runtime(&self, queue: &str) -> Option<&QueueRuntime> {
-        let mut queues = self.shared.queues.iter();
-        queues.find(|runtime| runtime.queue.name() == queue)
+    fn served_queue(&self, queue: &str) -> Option<&ServedQueue> {
+        let mut queues = self.context.queues.iter();
+        queues.find(|served| served.queue.name() == queue)
     }
 }
 
@@ -158,9 +159,9 @@ impl Outbox {
 /// transaction is expected, and commit it with [`commit`](Self::commit).
 pub struct OutboxTransaction {
     tx: DatabaseTransaction,
-    shared: Arc<Shared>,
-    /// The signals' counts at the beginning.
-    marks: Vec<u64>,
+    context: Arc<ServiceContext>,
+    /// How many signals of each queue had been sent when it began.
+    signals: Vec<u64>,
 }
 
 impl OutboxTransaction {
@@ -170,9 +171,9 @@ impl OutboxTransaction {
     /// If the database cannot commit.
     pub async fn commit(self) -> Result<(), DbErr> {
         self.tx.commit().await?;
-        for (queue, before) in self.shared.queues.iter().zip(self.marks) {
-            if queue.signal.marks() != before {
-                queue.signal.mark();
+        for (served, before) in self.context.queues.iter().zip(self.signals) {
+            if served.signal.sent() != before {
+                served.signal.send();
             }
         }
         Ok(())
@@ -231,8 +232,8 @@ pub struct OutboxHandle {
 pub struct StopReport {
     /// Whether everything ended by itself within the grace.
     pub clean: bool,
-    /// How many handlers had to be dropped; their messages are delivered again,
-    /// without counting an attempt.
+    /// How many handlers had to be dropped. Their messages are delivered again, and no attempt is
+    /// counted.
     pub interrupted: usize,
     /// How long it took.
     pub took: Duration,
@@ -243,7 +244,7 @@ impl OutboxHandle {
         Self { outbox, tasks }
     }
 
-    /// What is running.
+    /// The running outbox.
     #[must_use]
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
@@ -259,27 +260,27 @@ impl OutboxHandle {
 
     /// Stops with a grace of ten seconds; see [`stop_within`](Self::stop_within).
     ///
-    /// It waits for handlers that run, not for messages that wait: what is committed and
-    /// not yet handled stays in the database and is delivered after the next start. To
-    /// have it handled first, await [`drained`](Self::drained).
+    /// It waits for handlers that run, not for messages that wait. Messages that are committed and
+    /// not yet handled stay in the database and are delivered after the next start. To have them
+    /// handled first, await [`drained`](Self::drained).
     pub async fn stop(self) -> StopReport {
         self.stop_within(Duration::from_secs(10)).await
     }
 
-    /// Stops: no new batches, the handlers' tokens are cancelled and they have
-    /// `grace` to finish; then they are dropped. Leases are given back and what
-    /// was interrupted is not counted as an attempt. What no handler has begun stays in the
-    /// database for the next start.
+    /// Stops: no new batch begins, and the handlers' tokens are cancelled. Handlers have `grace` to
+    /// finish; then they are dropped. Leases are given back, and an interrupted handler is not
+    /// charged with an attempt. Messages that no handler has begun stay in the database for the
+    /// next start.
     pub async fn stop_within(self, grace: Duration) -> StopReport {
         let began = Instant::now();
-        let stop = &self.outbox.shared.stop;
+        let stop = &self.outbox.context.stop;
         stop.stopping.cancel();
         self.tasks.close();
         let clean = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
         if !clean {
             stop.stopped.cancel();
-            // What was interrupted is written down; a database that does not
-            // answer must not keep the process.
+            // Interrupted handlers are written down. A database that does not answer must not keep
+            // the process.
             let _ = tokio::time::timeout(Duration::from_secs(2), self.tasks.wait()).await;
         }
         StopReport {
@@ -291,10 +292,10 @@ impl OutboxHandle {
 }
 
 impl Drop for OutboxHandle {
-    /// Also at the end of a stop.
+    /// Runs also at the end of a stop.
     fn drop(&mut self) {
-        self.outbox.shared.stop.stopping.cancel();
-        self.outbox.shared.kept.close();
+        self.outbox.context.stop.stopping.cancel();
+        self.outbox.context.connections.close();
     }
 }
 

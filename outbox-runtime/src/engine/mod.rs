@@ -1,5 +1,7 @@
-//! Wiring: what runs, when it runs again, and how it stops.
+//! Wiring: describes an outbox, checks it, starts it, and stops it. What runs is in `service` and
+//! `delivery`.
 
+mod assemble;
 mod builder;
 mod discovery;
 mod drain;

@@ -1,4 +1,4 @@
-//! What can be wrong with an outbox when it starts.
+//! The problems that keep an outbox from starting.
 
 use super::builder::ConsumerSpec;
 use crate::database::registration::{ModeConflict, QueueConflict};
@@ -7,7 +7,7 @@ use outbox_migrations::SchemaError;
 use sea_orm::DbErr;
 use std::fmt;
 
-/// Why an outbox did not start: every problem there is.
+/// The reasons why an outbox did not start: every problem there is.
 #[derive(Debug)]
 pub struct StartError {
     problems: Vec<ConfigError>,

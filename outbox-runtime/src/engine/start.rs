@@ -1,45 +1,23 @@
-//! From a description to what runs: check, register, spawn.
+//! Starts an outbox: checks and registers everything, then starts the services.
 
-use super::builder::{ConsumerSpec, OutboxBuilder};
+use super::builder::OutboxBuilder;
 use super::handle::{Outbox, OutboxHandle};
 use super::problem::{ConfigError, StartError};
 use crate::config::backoff;
-use crate::database::connection_cache::Kept;
 use crate::database::errors::{ErrorClass, classify};
 use crate::database::registration::{self, NewConsumer};
 use crate::database::setup;
-use crate::delivery::claims::Claims;
-use crate::delivery::consumer::Consumer;
-use crate::delivery::failure_log::FailureLog;
-use crate::delivery::guard::Stop;
-use crate::delivery::route::{Route, Routes};
 use crate::queue::Queue;
-use crate::queue::signal;
-use crate::registry::{Mode, events};
-use crate::service::dispatcher::Dispatcher;
-use crate::service::notifier;
-use crate::service::orphans::run_orphans;
-use crate::service::reconciler::run_reconciler;
-use crate::service::retention::run_retention;
-use crate::service::sequencer::run_sequencer;
-use crate::service::supervisor::{QueueRuntime, Shared};
-use crate::service::vacuum::run_vacuum;
-use crate::service::watch::run_watch;
+use crate::registry::events;
+use crate::service::{
+    notifier, orphan_bodies, reconciler, retention, sequencer, stuck_work, vacuum,
+};
 use sea_orm::DbErr;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
-
-/// Connections our own short statements may use at once, in the whole process.
-const STATEMENT_CONNECTIONS: usize = 4;
 
 impl OutboxBuilder {
-    /// Checks everything, makes queues and consumers known to the database, and
-    /// starts to deliver.
+    /// Checks everything, registers queues and consumers in the database, and starts to deliver.
     ///
     /// # Errors
     /// [`StartError`] with every problem there is.
@@ -51,17 +29,16 @@ impl OutboxBuilder {
         Ok(self.spawn())
     }
 
-    /// Makes consumers and their queues, and the queues of all events linked into
-    /// this binary, known to the database without delivering anything. Do it
-    /// before producers are deployed: a consumer gets what is committed after it was
-    /// registered, the first of a queue gets everything.
+    /// Registers consumers, their queues, and the queues of all events linked into this binary,
+    /// without delivering anything. Call it before producers are deployed: a consumer gets what is
+    /// committed after it was registered. The first consumer of a queue gets everything.
     ///
     /// # Errors
     /// [`StartError`] with every problem there is.
     pub async fn register(mut self) -> Result<(), StartError> {
         self.selection.states_are_given_later();
         self.prepare().await?;
-        // Queues that this binary only produces to, too.
+        // Queues that this binary only produces to are registered too.
         let mut problems = Vec::new();
         for event in events() {
             let registered = retrying(|| registration::queue(&self.db, &event.queue)).await?;
@@ -72,7 +49,7 @@ impl OutboxBuilder {
         StartError::unless_empty(problems)
     }
 
-    /// Finds the handlers, checks everything, and makes it known to the database.
+    /// Finds the handlers, checks everything, and registers it in the database.
     pub(super) async fn prepare(&mut self) -> Result<(), StartError> {
         self.discover();
         self.check();
@@ -108,8 +85,8 @@ impl OutboxBuilder {
                 problems.push(ConfigError::from_consumer_conflict(conflict, spec));
             }
         }
-        // Queues that this binary only produces to are not registered here, but those of another
-        // process may have another number of partitions.
+        // Queues that this binary only produces to are not registered here. But another process may
+        // have registered one of them with another number of partitions.
         let mut produced: Vec<Queue> = Vec::new();
         for event in events() {
             if !queues.contains(&&event.queue) && !produced.contains(&event.queue) {
@@ -126,168 +103,27 @@ impl OutboxBuilder {
     fn spawn(self) -> OutboxHandle {
         let (retention, notify) = (self.dead_letter_retention, self.notify);
         let tasks = TaskTracker::new();
-        let shared = self.assemble(&tasks);
-        for index in 0..shared.queues.len() {
-            tasks.spawn(run_sequencer(shared.clone(), index));
+        let context = self.assemble(&tasks);
+        for queue in 0..context.queues.len() {
+            tasks.spawn(sequencer::run(context.clone(), queue));
         }
-        if !shared.queues.is_empty() {
-            tasks.spawn(run_reconciler(shared.clone()));
-            tasks.spawn(run_vacuum(shared.clone()));
-            tasks.spawn(run_orphans(shared.clone()));
-            tasks.spawn(run_watch(shared.clone()));
+        if !context.queues.is_empty() {
+            tasks.spawn(reconciler::run(context.clone()));
+            tasks.spawn(vacuum::run(context.clone()));
+            tasks.spawn(orphan_bodies::run(context.clone()));
+            tasks.spawn(stuck_work::run(context.clone()));
         }
         if let Some(retention) = retention {
-            tasks.spawn(run_retention(shared.clone(), retention));
+            tasks.spawn(retention::run(context.clone(), retention));
         }
         if notify {
-            notifier::spawn(&shared, &tasks);
+            notifier::spawn(&context, &tasks);
         }
-        OutboxHandle::new(Outbox::new(shared), tasks)
-    }
-
-    /// What runs, before anything does.
-    pub(super) fn assemble(self, tasks: &TaskTracker) -> Arc<Shared> {
-        let stop = Stop::default();
-        let statements = Arc::new(Semaphore::new(STATEMENT_CONNECTIONS));
-        let kept = Arc::new(Kept::new(self.db.clone()));
-        let solitude = Arc::new(Semaphore::new(1));
-        let progress = Arc::default();
-        let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
-        let claims = Claims::new(&kept, &owner, self.asynchronous, &statements);
-        let mut queues: Vec<QueueRuntime> = Vec::new();
-        let known: Vec<(String, String)> = known_types(&self.consumers);
-        log_queues(&self.consumers);
-        for spec in self.consumers {
-            let running = queues.iter().position(|q| q.queue == spec.queue);
-            let index = running.unwrap_or_else(|| {
-                let signal = Arc::default();
-                signal::register(spec.queue.queue_id(), &signal);
-                queues.push(QueueRuntime {
-                    queue: spec.queue.clone(),
-                    signal,
-                    paused: Arc::new(AtomicBool::new(false)),
-                    handlers: permits(self.handlers_per_queue),
-                    transactions: permits(self.transactions_per_queue),
-                    dispatchers: Vec::new(),
-                });
-                queues.len() - 1
-            });
-            let runtime = &mut queues[index];
-            let mut tuning = self.profile.processor.clone();
-            tuning.batch_size = spec.batch.unwrap_or(tuning.batch_size);
-            let mut routes = Routes::default();
-            let retry = spec.routes.first().map(|route| route.retry);
-            for route in spec.routes {
-                routes.add(
-                    route.event_types.as_ref(),
-                    Route {
-                        handler: route.handler,
-                        retry: route.retry,
-                        batch: route.batch,
-                        timeout: route.timeout,
-                    },
-                );
-            }
-            let permits = if spec.mode == Mode::Transactional {
-                runtime.transactions.clone()
-            } else {
-                runtime.handlers.clone()
-            };
-            let consumer = Consumer {
-                db: self.db.clone(),
-                kept: kept.clone(),
-                claims: claims.clone(),
-                queue: spec.queue.name().into(),
-                queue_id: spec.queue.queue_id(),
-                name: spec.name,
-                owner: owner.clone(),
-                mode: spec.mode,
-                event_types: routes.event_types(),
-                routes: Arc::new(routes),
-                concurrency: spec.concurrency,
-                window: spec.window,
-                known_types: known
-                    .iter()
-                    .filter(|(queue, _)| queue == spec.queue.name())
-                    .map(|(_, event_type)| event_type.clone())
-                    .collect(),
-                states: self.states.clone(),
-                tuning,
-                lease: spec.lease,
-                retry: retry.unwrap_or_default(),
-                on_dead_letter: self.on_dead_letter.clone(),
-                failure_log: FailureLog::default(),
-                asynchronous: self.asynchronous,
-                stop: stop.clone(),
-                paused: runtime.paused.clone(),
-                statements: statements.clone(),
-                permits,
-                solitude: solitude.clone(),
-            };
-            runtime.dispatchers.push(Dispatcher::new(
-                consumer,
-                spec.queue.partitions().count(),
-                tasks.clone(),
-                Arc::clone(&progress),
-            ));
-        }
-        Arc::new(Shared {
-            db: self.db,
-            kept,
-            owner,
-            profile: self.profile,
-            retention: self.retention,
-            asynchronous: self.asynchronous,
-            stop,
-            statements,
-            progress,
-            lost_connections: AtomicU64::new(0),
-            queues,
-        })
+        OutboxHandle::new(Outbox::new(context), tasks)
     }
 }
 
-/// One line for each queue: what is going to run here.
-fn log_queues(consumers: &[ConsumerSpec]) {
-    let mut queues: BTreeMap<&str, (u32, Vec<String>)> = BTreeMap::new();
-    for spec in consumers {
-        let partitions = spec.queue.partitions().count();
-        let (_, lines) = queues
-            .entry(spec.queue.name())
-            .or_insert((partitions, Vec::new()));
-        let handlers: Vec<_> = spec.routes.iter().filter_map(|route| route.name).collect();
-        lines.push(match handlers.as_slice() {
-            [] => format!("{} ({})", spec.name, spec.mode),
-            names => format!("{} ({}: {})", spec.name, spec.mode, names.join(", ")),
-        });
-    }
-    for (queue, (partitions, consumers)) in queues {
-        let consumers = consumers.join("; ");
-        tracing::info!(queue, partitions, consumers, "outbox starts to deliver");
-    }
-}
-
-fn permits(count: u32) -> Arc<Semaphore> {
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)))
-}
-
-/// Queue and event type of everything this binary knows: events linked into it
-/// and types that consumers here take.
-fn known_types(consumers: &[ConsumerSpec]) -> Vec<(String, String)> {
-    let events = events().flat_map(|event| {
-        event
-            .names()
-            .map(|name| (event.queue.name().to_owned(), name.to_owned()))
-    });
-    let taken = consumers.iter().flat_map(|spec| {
-        let types = spec.event_types().unwrap_or_default().into_iter();
-        types.map(|name| (spec.queue.name().to_owned(), name))
-    });
-    events.chain(taken).collect()
-}
-
-/// Races between processes that start at once are run again.
+/// Runs `work` again if it lost a race. Processes that start at the same moment have such races.
 async fn retrying<T, F: Future<Output = Result<T, DbErr>>>(
     mut work: impl FnMut() -> F,
 ) -> Result<T, StartError> {

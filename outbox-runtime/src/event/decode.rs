@@ -1,10 +1,10 @@
-//! From bytes to events, and what is said when they are none.
+//! Decodes events from bytes, and explains why bytes cannot be decoded.
 
 use crate::event::Event;
 use serde_json::error::Category;
 
-/// Bytes that are not the event they should be. Says where, but not what is there:
-/// the decoder's own words may quote the payload, which may be a secret.
+/// The bytes of a message are not the event that they should be. The error says where, but never
+/// quotes the payload, which may be a secret. The decoder's own message may quote it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("its payload is no `{event}`: {problem} at line {line} column {column}")]
 #[non_exhaustive]
@@ -24,7 +24,7 @@ pub(crate) fn decode<E: Event>(payload: &[u8]) -> Result<E, Undecodable> {
 
 fn undecodable(event: &'static str, error: &serde_json::Error) -> Undecodable {
     let text = error.to_string();
-    // The name of a missing field is the program's own.
+    // The name of a missing field comes from the program, not from the payload.
     let missing = text
         .strip_prefix("missing field `")
         .and_then(|rest| rest.split('`').next());

@@ -1,8 +1,8 @@
-//! Into the queue, inside the caller's transaction.
+//! Enqueues messages inside the caller's transaction.
 //!
-//! Everything is checked before anything is written. Nothing is looked up: the
-//! id of the queue follows from its name, the slot from the key. A producer needs no
-//! running outbox, only the tables.
+//! Everything is checked before anything is written. Nothing is looked up: the queue's id follows
+//! from its name, and the slot follows from the key. A producer needs no running outbox, only the
+//! tables.
 
 use crate::database::incoming::{self, NewRow};
 use crate::event::error::{EnqueueError, EnqueueErrorKind};
@@ -14,8 +14,8 @@ use crate::queue::signal;
 use crate::queue::{Queue, Slot};
 use sea_orm::ConnectionTrait;
 
-/// Enqueues one message made by hand; it will be delivered if the surrounding
-/// transaction commits.
+/// Enqueues one message that was made by hand. It is delivered if the surrounding transaction
+/// commits.
 ///
 /// One round trip on PostgreSQL, two on MySQL and SQLite.
 ///
@@ -34,10 +34,9 @@ use sea_orm::ConnectionTrait;
 /// ```
 ///
 /// # Errors
-/// [`EnqueueError`], which names the queue and the event type. Bad input
-/// writes nothing. On a bare connection, where body and queue entry are two
-/// transactions on MySQL and SQLite, an error between them leaves a body that
-/// nobody refers to and that is deleted after an hour.
+/// [`EnqueueError`], which names the queue and the event type. After bad input nothing is written.
+/// On a bare connection, MySQL and SQLite write body and queue entry in two transactions. An error
+/// between them leaves a body that no message refers to; it is deleted after an hour.
 pub async fn enqueue<C: ConnectionTrait>(
     conn: &C,
     queue: &Queue,
@@ -46,10 +45,10 @@ pub async fn enqueue<C: ConnectionTrait>(
     write_one(conn, queue, prepare(queue, message)?).await
 }
 
-/// Enqueues many messages made by hand, in order; returns their ids in order.
+/// Enqueues many messages that were made by hand, in order. Returns their ids in the same order.
 ///
-/// Every one is checked before any is written. On PostgreSQL this is one statement, for at
-/// most 256 MiB.
+/// Every message is checked before any is written. On PostgreSQL this is one statement, for at most
+/// 256 MiB.
 ///
 /// # Errors
 /// As for [`enqueue`]; [`EnqueueError::index`] says which message was at fault. On PostgreSQL
@@ -82,7 +81,7 @@ pub(crate) fn prepare(queue: &Queue, message: NewMessage) -> Result<NewRow, Enqu
         })
 }
 
-/// Checks all messages, so that a bad one is found before a good one is written.
+/// Checks all messages, so that a bad message is found before a good one is written.
 pub(crate) fn prepare_all(
     queue: &Queue,
     messages: impl Iterator<Item = Result<NewMessage, EnqueueError>>,
@@ -105,7 +104,7 @@ pub(crate) async fn write_one<C: ConnectionTrait>(
     let event_type = row.event_type.clone();
     match incoming::insert_one(conn, queue.queue_id(), row).await {
         Ok(id) => {
-            signal::mark(queue.queue_id());
+            signal::send(queue.queue_id());
             Ok(id.into())
         }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),
@@ -123,7 +122,7 @@ pub(crate) async fn write_all<C: ConnectionTrait>(
     let event_type = first.event_type.clone();
     match incoming::insert_all(conn, queue.queue_id(), rows).await {
         Ok(ids) => {
-            signal::mark(queue.queue_id());
+            signal::send(queue.queue_id());
             Ok(ids.into_iter().map(OutboxMessageId::from).collect())
         }
         Err(error) => Err(EnqueueError::database(queue.name(), &event_type, error)),

@@ -5,10 +5,10 @@ use crate::queue::name::InvalidName;
 use sea_orm::DbErr;
 use std::fmt;
 
-/// An event was not enqueued. Says which, to which queue, and why.
+/// An event was not enqueued. The error says which event, to which queue, and why.
 ///
-/// Bad input is found before anything is written. After
-/// [`EnqueueErrorKind::Database`] roll the transaction back.
+/// Bad input is found before anything is written. After [`EnqueueErrorKind::Database`] roll the
+/// transaction back.
 #[derive(thiserror::Error)]
 #[error(
     "cannot enqueue `{event}`{} to queue `{queue}`: {kind}",
@@ -18,7 +18,7 @@ pub struct EnqueueError {
     queue: String,
     event: String,
     index: Option<usize>,
-    // Its text is in ours; the chain goes on with the kind's own cause.
+    // The text of the kind is part of ours. The source chain goes on with the kind's own cause.
     kind: EnqueueErrorKind,
     source: Option<Cause>,
 }
@@ -122,7 +122,7 @@ impl EnqueueError {
     }
 }
 
-/// With the cause as it is displayed: the database's own `Debug` output may quote the
+/// The cause is shown as it is displayed. The `Debug` output of the database's error may quote the
 /// row that it refused, and with it key and payload.
 impl fmt::Debug for EnqueueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,8 +136,7 @@ impl fmt::Debug for EnqueueError {
     }
 }
 
-/// So that `?` works in functions that return sea-orm's error, such as the
-/// closure of a `transaction`.
+/// Lets `?` work in functions that return sea-orm's error, such as the closure of a `transaction`.
 impl From<EnqueueError> for DbErr {
     fn from(error: EnqueueError) -> Self {
         let cause = error.source.as_ref().map(|cause| format!(": {cause}"));

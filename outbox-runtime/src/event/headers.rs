@@ -1,16 +1,16 @@
-//! Headers of a message: what they are called, how large they may be, and how the database keeps
-//! them.
+//! Headers of a message: their names, their limits, and how the database keeps them.
 //!
-//! What is sent is checked. What is in the database is not: a message that was accepted once can
-//! be delivered and requeued, whatever names are reserved since.
+//! Headers are checked when a message is enqueued, and not when it is read from the database. So a
+//! message that was accepted once can be delivered and requeued, even if one of its names is
+//! reserved since.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Headers of a message: names and values beside its payload, such as a trace id.
 ///
-/// At most 64 of them. A name is 1 to 128 bytes without control characters, a
-/// value at most 4,096 bytes, all of them as JSON at most 16 KiB.
+/// At most 64 headers. A name has 1 to 128 bytes without control characters. A value has at most
+/// 4,096 bytes. All headers together have at most 16 KiB as JSON.
 ///
 /// # Reserved names
 ///
@@ -22,12 +22,12 @@ use std::fmt;
 /// | `correlation-id` | you | an id that all messages of one business process share |
 /// | `content-type`, `causation-id`, `version`, and all that begin with `ce-` or `outbox-` | the outbox | for the outbox alone |
 ///
-/// You may set the names of the first two rows. Give them this meaning and no other, and write
-/// them in lower case: tools look for them. If you set a name of the last row, enqueueing fails
-/// with [`InvalidHeader::Reserved`] before anything is written.
+/// You may set the names of the first two rows. Give them this meaning and no other, and write them
+/// in lower case: tools look for them. If you set a name of the last row, enqueueing fails with
+/// [`InvalidHeader::Reserved`] before anything is written.
 ///
 /// A handler that sends the headers of its message on takes
-/// [`without_reserved`](Self::without_reserved): a message that was requeued has a header of the
+/// [`without_reserved`](Self::without_reserved), because a requeued message has a header of the
 /// outbox.
 ///
 /// [W3C Trace Context]: https://www.w3.org/TR/trace-context/
@@ -74,8 +74,8 @@ impl Headers {
         self.0.is_empty()
     }
 
-    /// A copy without the headers that only the outbox may set: what a handler may send on with
-    /// another message.
+    /// A copy without the headers that only the outbox may set. A handler may send these headers on
+    /// with another message.
     ///
     /// ```
     /// use outbox_runtime::{EnqueueOptions, Headers};
@@ -93,18 +93,19 @@ impl Headers {
         allowed.collect()
     }
 
-    /// What the database has. Headers are ours, so what is no map of strings
-    /// was put there by somebody else and is left out.
+    /// Decodes what is in the database. The outbox writes only maps of strings; anything else was
+    /// written by another program and is left out.
     pub(crate) fn decode(json: &str) -> Self {
         Self(serde_json::from_str(json).unwrap_or_default())
     }
 
-    /// As the database keeps them, whether or not they could be sent.
+    /// The headers as the database keeps them, whether or not a producer may send them.
     pub(crate) fn to_json(&self) -> String {
         serde_json::Value::from_iter(self.iter()).to_string()
     }
 
-    /// As the database keeps them; `None` for no headers.
+    /// The headers as the database keeps them, after checking that a producer may send them. `None`
+    /// for no headers.
     pub(crate) fn encode(&self) -> Result<Option<String>, InvalidHeader> {
         if self.is_empty() {
             return Ok(None);
@@ -139,11 +140,11 @@ impl Headers {
 
 /// Names that only the outbox sets.
 const RESERVED_NAMES: [&str; 3] = ["content-type", "causation-id", "version"];
-/// Names that begin so, too.
+/// Names that begin like this are set only by the outbox, too.
 const RESERVED_PREFIXES: [&str; 2] = ["ce-", "outbox-"];
 
-/// Whether only the outbox may set the header. `traceparent`, `tracestate` and `correlation-id`
-/// are not among them: their meaning is fixed, but users set them.
+/// Whether only the outbox may set the header. `traceparent`, `tracestate` and `correlation-id` are
+/// not among them: their meaning is fixed, but users set them.
 fn is_reserved(name: &str) -> bool {
     let begins_with = |prefix: &str| {
         let beginning = name.as_bytes().get(..prefix.len());

@@ -1,8 +1,8 @@
-//! What a key may be, and the bytes it has in the database.
+//! Which values can be keys, and the bytes that they have in the database.
 //!
-//! The bytes decide the partition and the order, so they may never change for a
-//! given value. They are readable where they can be: an operator finds
-//! `acme/42` in a table at night, not eight bytes of an integer.
+//! The bytes decide the partition and the order, so the bytes of a value must never change. They
+//! are readable where possible: in a table an operator finds `acme/42`, not the eight bytes of an
+//! integer.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use uuid::Uuid;
 /// The longest key, in bytes.
 pub const MAX_KEY_LEN: usize = 1024;
 
-/// A value that messages can be ordered by: messages with equal keys reach a
-/// consumer in the order in which their transactions committed.
+/// A value by which messages are ordered. Messages with equal keys reach a consumer in the order in
+/// which their transactions committed.
 ///
 /// | value | bytes |
 /// |---|---|
@@ -24,9 +24,9 @@ pub const MAX_KEY_LEN: usize = 1024;
 /// | a tuple | its parts with `/` between them; a `/` or `\` in a part gets a `\` before it |
 /// | a reference, `Box`, `Rc`, `Arc`, `Cow` | as what it points to |
 ///
-/// Values with the same bytes are the same key: `7`, `7u64` and `"7"` are.
+/// Values with the same bytes are the same key: `7`, `7u64` and `"7"` are one key.
 ///
-/// Write it for a type of your own by leaning on one of these:
+/// Implement it for a type of your own with the help of one of these:
 ///
 /// ```
 /// use outbox_runtime::EventKey;
@@ -119,7 +119,7 @@ macro_rules! tuples {
 
 tuples!((A, B)(A, B, C)(A, B, C, D)(A, B, C, D, E)(A, B, C, D, E, F));
 
-/// Escaped, so that different tuples of one shape never have the same bytes.
+/// Escapes the part, so that different tuples of one shape never have the same bytes.
 fn write_part<K: EventKey>(part: &K, out: &mut Vec<u8>) {
     for byte in part.to_key_bytes() {
         if matches!(byte, b'/' | b'\\') {

@@ -1,4 +1,4 @@
-//! What a message is on its way into a queue: id, options, and the raw form.
+//! A message on its way into a queue: its id, its options, and its raw form.
 
 pub use crate::event::headers::{Headers, InvalidHeader};
 use crate::event::key::EventKey;
@@ -8,9 +8,9 @@ use std::fmt;
 /// The largest payload unless an event or a message says otherwise: 64 KiB.
 pub const DEFAULT_MAX_PAYLOAD: usize = 64 * 1024;
 
-/// The number of a message: the same at enqueue, in every attempt, and in dead
-/// letters. Short, for logs and for people; idempotency keys are made of its
-/// [`UniqueId`](crate::UniqueId) instead.
+/// The number of a message: the same at enqueue, in every attempt, and in dead letters. It is
+/// short, for logs and for people. For idempotency keys use its [`UniqueId`](crate::UniqueId)
+/// instead.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OutboxMessageId(i64);
 
@@ -34,7 +34,7 @@ impl fmt::Display for OutboxMessageId {
     }
 }
 
-/// What may be said about a message beside its key.
+/// Options of a message beside its key.
 ///
 /// ```
 /// use outbox_runtime::EnqueueOptions;
@@ -51,7 +51,7 @@ pub struct EnqueueOptions {
 }
 
 impl EnqueueOptions {
-    /// Nothing special.
+    /// No options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -73,7 +73,7 @@ impl EnqueueOptions {
 }
 
 /// A message made by hand, for [`enqueue`](crate::enqueue) and
-/// [`enqueue_batch`](crate::enqueue_batch): bytes and what they are.
+/// [`enqueue_batch`](crate::enqueue_batch): its bytes and their event type.
 #[derive(Clone)]
 pub struct NewMessage {
     pub(crate) event_type: Cow<'static, str>,
@@ -85,7 +85,7 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// A message of the given type; its key decides partition and order.
+    /// A message of the given type. Its key decides its partition and its order.
     pub fn new(
         event_type: impl Into<Cow<'static, str>>,
         key: impl EventKey,
@@ -101,7 +101,7 @@ impl NewMessage {
         }
     }
 
-    /// Sends it to this partition instead of its key's.
+    /// Sends it to this partition instead of the partition of its key.
     #[must_use]
     pub fn to_partition(mut self, partition: u32) -> Self {
         self.partition = Some(partition);

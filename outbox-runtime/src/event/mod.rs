@@ -1,4 +1,4 @@
-//! What a producer touches: events, keys, headers, messages, and enqueueing them.
+//! What a producer uses: events, keys, headers, messages, and enqueueing them.
 
 pub(crate) mod decode;
 pub(crate) mod enqueue;

@@ -1,9 +1,9 @@
 //! Typed events: what `#[outbox_event]` implements and calls.
 //!
-//! The functions here encode at once and return a future that only talks to the
-//! database: it borrows neither event nor key and is `Send` whatever they are.
-//! It is boxed so that its type does not name the key's: otherwise the compiler
-//! explains a wrong key at the argument, at the call, and at the `.await`.
+//! The functions here encode at once and return a future that only talks to the database. The
+//! future borrows neither event nor key, and is `Send` whatever they are. It is boxed so that its
+//! type does not name the type of the key. Without that the compiler reports a wrong key three
+//! times: at the argument, at the call, and at the `.await`.
 
 use crate::event::enqueue::{prepare, prepare_all, write_all, write_one};
 use crate::event::error::EnqueueError;
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 use std::pin::Pin;
 
-/// A message on its way into the database; it borrows the connection.
+/// A message on its way into the database. The future borrows the connection.
 pub type Enqueuing<'c, T> = Pin<Box<dyn Future<Output = Result<T, EnqueueError>> + Send + 'c>>;
 
-/// An event: data with a name on the wire and a queue to go to.
+/// An event: data with a name on the wire and a queue.
 ///
-/// Implemented by `#[outbox_event]` and `#[derive(OutboxEvent)]`.
+/// `#[outbox_event]` and `#[derive(OutboxEvent)]` implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an event",
     label = "not an event",
@@ -29,7 +29,7 @@ pub type Enqueuing<'c, T> = Pin<Box<dyn Future<Output = Result<T, EnqueueError>>
 pub trait Event: Serialize + for<'de> Deserialize<'de> + Send + 'static {
     /// The event type on the wire.
     const NAME: &'static str;
-    /// Names it had earlier, still decoded.
+    /// Earlier names of the event type. Messages with these names are still decoded.
     const ALIASES: &'static [&'static str] = &[];
     /// The queue it goes to.
     const QUEUE: Queue;
@@ -37,7 +37,7 @@ pub trait Event: Serialize + for<'de> Deserialize<'de> + Send + 'static {
     const MAX_PAYLOAD: usize = DEFAULT_MAX_PAYLOAD;
 }
 
-/// A limit on payloads, for constants: a bad one is a compile error there.
+/// A limit on payloads, for constants. A bad limit is a compile error there.
 ///
 /// # Panics
 /// If `bytes` is not 1 to 16 MiB.
@@ -51,7 +51,7 @@ pub const fn max_payload(bytes: usize) -> usize {
     bytes
 }
 
-/// Enqueues an event under a key. See the method `#[outbox_event]` generates.
+/// Enqueues an event under a key. See the method that `#[outbox_event]` generates.
 pub fn enqueue<'c, E, C, K>(event: &E, conn: &'c C, key: K) -> Enqueuing<'c, OutboxMessageId>
 where
     E: Event,

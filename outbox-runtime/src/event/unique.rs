@@ -1,19 +1,22 @@
-//! What tells a message from every other.
+//! The unique id of a message.
 
 use crate::event::headers::Headers;
 use std::fmt;
 use std::time::SystemTime;
 
-/// The header of a requeued message that says which message it is. A user cannot set it.
+/// The header of a requeued message that carries the unique id of the first one. A user cannot set
+/// it.
 pub(crate) const UNIQUE_ID: &str = "outbox-unique-id";
 
-/// What tells a message from every other, for ever.
+/// The id that tells a message from every other message, for ever.
 ///
-/// It is the same in every attempt, in dead letters, and when a dead letter is requeued
-/// unchanged. An [`OutboxMessageId`](crate::OutboxMessageId) is a number that the database counts:
-/// after a failover that lost commits, or from a restored backup, it may be given to another message.
-/// This is that number together with 64 bits that are drawn at random when the message is enqueued, so
-/// no other message has it, whatever history the database lost. Idempotency keys are made of it.
+/// It is the same in every attempt, in dead letters, and when a dead letter is requeued unchanged.
+/// Use it for idempotency keys.
+///
+/// An [`OutboxMessageId`](crate::OutboxMessageId) is a number that the database counts. After a
+/// failover that lost commits, or from a restored backup, the database may give that number to
+/// another message. A unique id is that number together with 64 bits that are drawn at random when
+/// the message is enqueued. So no other message has it, whatever the database lost.
 ///
 /// As text it is the number, a minus sign and 16 hexadecimal digits: `4711-9f3ac2d10b7e4a55`. A
 /// requeued message has the number of the first one.
@@ -24,7 +27,7 @@ pub struct UniqueId {
 }
 
 impl UniqueId {
-    /// That of a message with these columns and headers.
+    /// The unique id of a message with these columns and headers.
     pub(crate) fn of(id: i64, nonce: i64, headers: &Headers) -> Self {
         let inherited = headers.get(UNIQUE_ID).and_then(Self::parse);
         inherited.unwrap_or(Self { id, nonce })
@@ -52,8 +55,8 @@ impl fmt::Debug for UniqueId {
     }
 }
 
-/// Random bits for a new message. With the time in them: a machine whose memory was rolled back
-/// together with its database draws the same numbers again, but later.
+/// Random bits for a new message. The current time is mixed in: if a machine's memory and its
+/// database are rolled back together, it draws the same random numbers again, but at another time.
 pub(crate) fn nonce() -> i64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let nanos = now.map_or(0, |now| u64::from(now.subsec_nanos()) ^ now.as_secs() << 30);

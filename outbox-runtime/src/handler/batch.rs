@@ -1,12 +1,12 @@
-//! A batch as a leased handler walks through it.
+//! The batch of messages that a handler walks through.
 
 use super::OutboxMessage;
 
 /// Messages of one partition, in order, and how far the handler is.
 ///
-/// A handler made by hand sees [`OutboxMessage`]s; one made of a function sees what
-/// it asks for: `Batch<'_, OrderCreated>` or, with their metadata,
-/// `Batch<'_, Message<OrderCreated>>`.
+/// A handler made by hand sees [`OutboxMessage`]s. A handler made of a function sees what its
+/// argument asks for: `Batch<'_, OrderCreated>` or, with their metadata, `Batch<'_,
+/// Message<OrderCreated>>`.
 ///
 /// ```
 /// # fn ship(_: &outbox_runtime::OutboxMessage) -> Result<(), String> { Ok(()) }
@@ -21,26 +21,27 @@ use super::OutboxMessage;
 /// ```
 pub struct Batch<'a, M = OutboxMessage> {
     messages: Vec<M>,
-    /// Where in the claim this batch begins.
+    /// The index in the claim of the first message.
     base: usize,
     progress: &'a mut Progress,
 }
 
-/// How far the messages of a claim are; it outlives a handler that is dropped.
+/// How far the messages of a claim are. It outlives a handler that is dropped.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// What was handed out.
+    /// How many messages were handed out.
     shown: usize,
-    /// What is settled; never beyond `shown`, so acknowledging too much does nothing.
+    /// How many messages are settled. Never more than `shown`, so acknowledging too much does
+    /// nothing.
     settled: usize,
     rejected: Vec<(usize, String)>,
-    /// How many messages the last handler got as a whole, so that its failure says
-    /// nothing of any one of them.
+    /// How many messages the last handler got as a whole. If there were several, its failure does
+    /// not say which message failed.
     undivided: usize,
 }
 
 impl Progress {
-    /// Whether a failure may be that of any of several messages.
+    /// Whether a failure may come from any of several messages.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.undivided > 1
     }
@@ -53,22 +54,22 @@ impl Progress {
         std::mem::take(&mut self.rejected)
     }
 
-    /// Forgets that a message was rejected, and what came after it: in a
-    /// transaction it must not be there when the others take effect.
+    /// Forgets the first rejection and everything after it. In a transaction the rejected message
+    /// must not be there when the messages before it take effect.
     pub(crate) fn back_to_rejected(&mut self) -> Option<String> {
         let (index, reason) = self.take_rejected().into_iter().next()?;
         self.back_to(index);
         Some(reason)
     }
 
-    /// Forgets what is settled beyond the first `settled` messages.
+    /// Forgets everything that is settled beyond the first `settled` messages.
     pub(crate) fn back_to(&mut self, settled: usize) {
         self.settled = settled.min(self.settled);
         self.rejected.retain(|(index, _)| *index < settled);
     }
 
-    /// The next messages, to be handed to a handler: those taken and not settled
-    /// by the one before are among them.
+    /// The next batch for a handler. Messages that the handler before took and did not settle are
+    /// in it again.
     pub(crate) fn batch<M>(&mut self, messages: Vec<M>) -> Batch<'_, M> {
         self.shown = self.settled;
         self.undivided = 0;
@@ -81,7 +82,7 @@ impl Progress {
 }
 
 impl<M> Batch<'_, M> {
-    /// The same place, with the messages in another form.
+    /// The batch at the same position, with the messages in another form.
     pub(crate) fn of<N>(&mut self, messages: Vec<N>) -> Batch<'_, N> {
         self.progress.batch(messages)
     }
@@ -120,15 +121,14 @@ impl<M> Batch<'_, M> {
         self.ack_chunk(1);
     }
 
-    /// Acknowledges the `n` oldest messages that were handed out and are not
-    /// settled. More than there are are not counted.
+    /// Acknowledges the `n` oldest messages that were handed out and are not settled. If there are
+    /// fewer, it acknowledges those.
     pub fn ack_chunk(&mut self, n: usize) {
         let progress = &mut *self.progress;
         progress.settled = progress.settled.saturating_add(n).min(progress.shown);
     }
 
-    /// Sends the oldest message that was handed out and is not settled to the
-    /// dead letters.
+    /// Makes a dead letter of the oldest message that was handed out and is not settled.
     pub fn reject(&mut self, reason: impl Into<String>) {
         let progress = &mut *self.progress;
         if progress.settled < progress.shown {
@@ -155,7 +155,7 @@ impl<M> Batch<'_, M> {
         self.messages.len()
     }
 
-    /// Whether it has none; a handler never sees such a batch.
+    /// Whether the batch has no messages. A handler never sees such a batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()

@@ -1,4 +1,4 @@
-//! What a handler may want to know beside its message.
+//! The context of a call: what a handler may want to know beside its message.
 
 use super::OutboxMessage;
 use crate::handler::states::States;
@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// What a handler may want to know: its message, how long it may take, and what
-/// the application gave to all handlers.
+/// The context of a call of a handler: its message, its time, and the states that the application
+/// gave to all handlers.
 #[derive(Clone)]
 pub struct Ctx {
     message: OutboxMessage,
@@ -31,7 +31,7 @@ impl Ctx {
         }
     }
 
-    /// For one call that has less time: with a token of its own.
+    /// The context of one call that has less time. It has a token of its own.
     pub(crate) fn until(self, deadline: Instant) -> Self {
         Self {
             cancellation: self.cancellation.child_token(),
@@ -40,7 +40,7 @@ impl Ctx {
         }
     }
 
-    /// The message that is handled; of a batch the first.
+    /// The message that is handled. For a batch it is the first message.
     #[must_use]
     pub fn message(&self) -> &OutboxMessage {
         &self.message
@@ -53,14 +53,14 @@ impl Ctx {
         self.states.get()
     }
 
-    /// Fires when the process stops, when the handler's timeout is over and when
-    /// the lease nearly is. The handler is dropped a little later.
+    /// Fires in three cases: the process stops, the handler's timeout is over, or the lease nearly
+    /// is. The handler is dropped a little later.
     #[must_use]
     pub fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
     }
 
-    /// How long until the token fires because time is over.
+    /// How long until the token fires because the time is over.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())

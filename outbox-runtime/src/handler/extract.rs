@@ -1,13 +1,13 @@
-//! What a handler made of a function may take beside its message.
+//! The arguments that a handler made of a function may take beside its message.
 
 use super::{Ctx, HandlerError};
 use crate::event::message::Headers;
 use std::any::TypeId;
 
-/// An argument of a handler that is made of its context.
+/// An argument of a handler that is made from the context of the call.
 ///
-/// Implement it to give handlers what they need of a message in the form they
-/// need it. An error ends the attempt before the handler is called.
+/// Implement it to give handlers a part of their message in the form that they need. An error ends
+/// the attempt before the handler is called.
 ///
 /// ```
 /// use outbox_runtime::{Ctx, Extract, HandlerError};
@@ -33,18 +33,18 @@ pub trait Extract<'a>: Sized {
     /// Makes the argument.
     ///
     /// # Errors
-    /// What becomes of the message, if it cannot be made.
+    /// If the argument cannot be made. The error says what happens to the message.
     fn extract(ctx: &'a Ctx) -> Result<Self, HandlerError>;
 
-    /// The states it needs: `start()` reports those that are missing.
+    /// The states that the argument needs. `start()` reports those that are missing.
     #[must_use]
     fn requires() -> Vec<StateType> {
         Vec::new()
     }
 }
 
-/// A value of the application, given to the builder with
-/// [`state`](crate::OutboxBuilder::state). Each call of the handler has a clone.
+/// A value of the application that was given to the builder with
+/// [`state`](crate::OutboxBuilder::state). Each call of the handler gets a clone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! What a handler is given.
+//! The message that a handler gets.
 
 use crate::database::cursor::{RawBody, RawRow};
 use crate::event::message::{Headers, OutboxMessageId};
@@ -63,15 +63,15 @@ impl OutboxMessage {
         }
     }
 
-    /// What tells this message from every other, for ever: the same in every attempt and when a
-    /// dead letter is requeued unchanged. Make idempotency keys of it.
+    /// The id that tells this message from every other message, for ever. It is the same in every
+    /// attempt, and when a dead letter is requeued unchanged. Make idempotency keys of it.
     #[must_use]
     pub fn unique_id(&self) -> UniqueId {
         self.body.unique_id
     }
 
-    /// The id that `enqueue` returned: the same in every attempt. After the database lost commits
-    /// or was restored, another message may have it: see [`unique_id`](Self::unique_id).
+    /// The id that `enqueue` returned, the same in every attempt. After the database lost commits
+    /// or was restored, another message may have this id: see [`unique_id`](Self::unique_id).
     #[must_use]
     pub fn id(&self) -> OutboxMessageId {
         self.id
@@ -89,8 +89,8 @@ impl OutboxMessage {
         self.partition
     }
 
-    /// Its place in the partition. Not a name: after a crash of the database
-    /// server a message may be numbered anew.
+    /// Its sequence number in the partition. It does not identify the message: after a crash of the
+    /// database server a message may get another number.
     #[must_use]
     pub fn sequence(&self) -> i64 {
         self.seq

@@ -1,8 +1,10 @@
-//! What a handler is: four traits, by mode and by one message or a batch; and how
-//! functions become handlers.
+//! What a handler is: four traits, by mode and by one message or a batch. And how functions become
+//! handlers.
 
+mod any;
 mod batch;
 mod context;
+mod dead_letter;
 mod extract;
 mod message;
 mod outcome;
@@ -11,9 +13,13 @@ pub(crate) mod states;
 #[doc(hidden)]
 pub mod typed;
 
+pub(crate) use any::AnyHandler;
+pub use any::Mode;
 pub use batch::Batch;
 pub(crate) use batch::Progress;
 pub use context::Ctx;
+pub(crate) use dead_letter::DeadLetterHook;
+pub use dead_letter::DeadLetterNotice;
 pub use extract::{Extract, State, StateType};
 pub use message::OutboxMessage;
 pub use outcome::{HandlerError, Outcome};
@@ -23,11 +29,11 @@ use sea_orm::DatabaseTransaction;
 use std::fmt;
 use std::time::Duration;
 
-/// What became of a message.
+/// How the handling of a message ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandlerResult {
-    /// Done.
+    /// The message is handled.
     Success,
     /// Try again after the policy's backoff.
     Retry {
@@ -41,7 +47,7 @@ pub enum HandlerResult {
         /// How long to wait.
         delay: Duration,
     },
-    /// It can never succeed: to the dead letters with it.
+    /// Permanent failure: the message becomes a dead letter without another attempt.
     Reject {
         /// Why.
         reason: String,
@@ -49,7 +55,7 @@ pub enum HandlerResult {
 }
 
 impl HandlerResult {
-    /// Why it is no success.
+    /// Why it is not a success; `None` for a success.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -75,7 +81,7 @@ impl HandlerResult {
         }
     }
 
-    /// To the dead letters.
+    /// Make the message a dead letter.
     pub fn reject(reason: impl fmt::Display) -> Self {
         Self::Reject {
             reason: reason.to_string(),
@@ -83,7 +89,7 @@ impl HandlerResult {
     }
 }
 
-/// At least once, outside any transaction, one message at a time.
+/// Delivers at least once, outside any transaction, one message at a time.
 #[async_trait::async_trait]
 pub trait LeasedMessageHandler: Send + Sync + 'static {
     /// Handles a message. Its [`unique_id`](OutboxMessage::unique_id) is the same in every
@@ -91,24 +97,23 @@ pub trait LeasedMessageHandler: Send + Sync + 'static {
     async fn handle(&self, message: &OutboxMessage, ctx: &Ctx) -> HandlerResult;
 }
 
-/// At least once, outside any transaction, a batch of one partition at a time.
+/// Delivers at least once, outside any transaction, a batch of one partition at a time.
 #[async_trait::async_trait]
 pub trait LeasedHandler: Send + Sync + 'static {
-    /// Handles a batch. What was acknowledged through it is done whatever is
-    /// returned; a failure is that of the first message that was not. Success
-    /// without any acknowledgement means every message that was handed out; what
-    /// was not comes again.
+    /// Handles a batch. Messages that were acknowledged through the batch are handled, whatever is
+    /// returned. A failure is the failure of the first message that was not acknowledged. Success
+    /// without any acknowledgement acknowledges every message that was handed out. Messages that
+    /// were not handed out are delivered again.
     async fn handle(&self, batch: &mut Batch<'_>, ctx: &Ctx) -> HandlerResult;
 }
 
-/// Exactly once with the database, one message at a time.
+/// Delivers exactly once with the database, one message at a time.
 ///
-/// Two things a handler must not do, because the transaction is not its own:
-/// ignore an error of the database and go on as if nothing happened, and keep
-/// a nested transaction (`tx.begin()`) beyond its return. The first is found and
-/// counted as a failure, except for what MySQL commits by itself after a deadlock.
-/// The second is found too: each message of the batch then has a transaction of
-/// its own, which is slow.
+/// The transaction is not the handler's own, so a handler must not do two things. It must not
+/// ignore an error of the database and go on. And it must not keep a nested transaction
+/// (`tx.begin()`) beyond its return. The outbox finds the first and counts it as a failure, except
+/// for writes that MySQL commits by itself after a deadlock. It finds the second too: then each
+/// message of the batch has a transaction of its own, which is slow.
 #[async_trait::async_trait]
 pub trait TransactionalMessageHandler: Send + Sync + 'static {
     /// Handles a message inside the transaction that also acknowledges it.
@@ -120,14 +125,13 @@ pub trait TransactionalMessageHandler: Send + Sync + 'static {
     ) -> HandlerResult;
 }
 
-/// Exactly once with the database, a batch of one partition at a time.
+/// Delivers exactly once with the database, a batch of one partition at a time.
 #[async_trait::async_trait]
 pub trait TransactionalHandler: Send + Sync + 'static {
-    /// Handles a batch inside the transaction that also acknowledges it. On a
-    /// failure, that of the first message that was not acknowledged, everything is
-    /// rolled back, what was acknowledged is handled and committed again, and the
-    /// next message alone. Success without any acknowledgement means every message
-    /// that was handed out.
+    /// Handles a batch inside the transaction that also acknowledges it. A failure is the failure
+    /// of the first message that was not acknowledged. Then everything is rolled back, the
+    /// acknowledged messages are handled and committed again, and the failed message is handled
+    /// alone. Success without any acknowledgement acknowledges every message that was handed out.
     async fn handle(
         &self,
         tx: &DatabaseTransaction,

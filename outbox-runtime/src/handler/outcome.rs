@@ -1,4 +1,4 @@
-//! What a handler made of a function may return, and what it means.
+//! The values that a handler made of a function may return, and what they mean.
 
 use super::HandlerResult;
 use std::any::Any;
@@ -6,9 +6,9 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a handler did not succeed, and what is to be done.
+/// Why a handler did not succeed, and what happens to the message.
 ///
-/// `?` makes one of every standard error, and that means a retry:
+/// `?` turns every standard error into a `HandlerError` that means a retry:
 ///
 /// ```
 /// use outbox_runtime::HandlerError;
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// # assert!(parse("x").unwrap_err().to_string().contains("invalid digit"));
 /// ```
 ///
-/// It is not itself a standard error, as `anyhow::Error` is not: only so can it be
-/// made of all of them.
+/// It is not a standard error itself, as `anyhow::Error` is not. Otherwise it could not be made
+/// from every standard error.
 pub struct HandlerError(HandlerResult);
 
 impl HandlerError {
@@ -38,7 +38,7 @@ impl HandlerError {
         Self(HandlerResult::retry_after(delay, reason))
     }
 
-    /// It can never succeed: to the dead letters with it.
+    /// Permanent failure: the message becomes a dead letter without another attempt.
     pub fn reject(reason: impl fmt::Display) -> Self {
         Self(HandlerResult::reject(reason))
     }
@@ -50,7 +50,7 @@ impl<E: Error> From<E> for HandlerError {
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            // Many errors have their cause's text in their own.
+            // The text of many errors contains the text of their cause.
             if !reason.contains(&text) {
                 reason = format!("{reason}: {text}");
             }
@@ -78,7 +78,7 @@ impl fmt::Debug for HandlerError {
     }
 }
 
-/// What a handler made of a function may return.
+/// A value that a handler made of a function may return.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     label = "not an outcome",
@@ -112,7 +112,7 @@ impl<E: fmt::Display + 'static> Outcome for Result<(), E> {
         if let Some(HandlerError(result)) = own.and_then(Option::take) {
             return result;
         }
-        // The long form: `anyhow` tells the causes only there.
+        // The long form, because `anyhow` names the causes only there.
         let reason = error.map(|error| format!("{error:#}"));
         HandlerResult::retry(reason.unwrap_or_default())
     }

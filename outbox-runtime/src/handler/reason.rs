@@ -1,9 +1,9 @@
-//! Reasons as they are kept and logged: short, and safe to keep.
+//! Reasons of failures, made short and safe to keep and to log.
 
 /// The longest reason that is kept, in bytes.
 const MAX_REASON: usize = 2_000;
 
-/// A reason, short enough, and without the one character PostgreSQL cannot keep.
+/// Shortens the reason, and replaces the one character that PostgreSQL cannot keep.
 pub(crate) fn bounded_reason(reason: &str) -> String {
     reason[..reason.floor_char_boundary(MAX_REASON)].replace('\0', "\u{fffd}")
 }

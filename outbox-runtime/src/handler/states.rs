@@ -1,4 +1,4 @@
-//! Values an application gives to its handlers, by type.
+//! Values that an application gives to its handlers, found by type.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -17,7 +17,8 @@ impl States {
         self.0.contains_key(&id)
     }
 
-    /// Adds a value while nothing is shared yet; says whether there was one.
+    /// Adds a value. Works only while this is not shared yet. Returns whether there was a value of
+    /// that type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
         Arc::get_mut(&mut self.0)
             .and_then(|states| states.insert(TypeId::of::<T>(), Box::new(value)))

@@ -1,13 +1,13 @@
-//! From functions to handlers: decode, call, and take what is returned.
+//! Turns functions into handlers: they decode the message, call the function, and translate what it
+//! returns.
 //!
-//! `#[outbox_handler]` writes closures that call the user's function; the
-//! functions here make handlers of them.
+//! `#[outbox_handler]` writes closures that call the user's function. The functions here make
+//! handlers of them.
 
 use super::{
-    Batch, Ctx, HandlerError, HandlerResult, LeasedHandler, LeasedMessageHandler, OutboxMessage,
-    TransactionalHandler, TransactionalMessageHandler,
+    AnyHandler, Batch, Ctx, HandlerError, HandlerResult, LeasedHandler, LeasedMessageHandler,
+    OutboxMessage, TransactionalHandler, TransactionalMessageHandler,
 };
-use crate::delivery::route::Handler;
 use crate::event::Event;
 use crate::event::decode;
 use sea_orm::DatabaseTransaction;
@@ -16,9 +16,8 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// An event with what is known about its message: id, key, partition, sequence,
-/// attempts, headers and when it was enqueued, all of them methods of
-/// [`OutboxMessage`].
+/// An event with the metadata of its message: id, key, partition, sequence number, attempts,
+/// headers and the time of enqueueing. All of them are methods of [`OutboxMessage`].
 #[derive(Clone)]
 pub struct Message<E> {
     /// The event.
@@ -47,7 +46,7 @@ impl<E> fmt::Debug for Message<E> {
     }
 }
 
-/// What a handler may take as its message: an event, with or without metadata.
+/// A type that a handler may take as its message: an event, with or without metadata.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an event",
     label = "not an event",
@@ -79,15 +78,15 @@ impl<E: Event> FromMessage for Message<E> {
     }
 }
 
-/// A handler's function at work.
-pub type Running<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
+/// The running function of a handler.
+pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 
-/// What a closure of the macro returns: an error if an argument could not be made.
-pub type Called<'a> = Result<Running<'a>, HandlerError>;
+/// A call of a handler's function. It is an error if an argument could not be made.
+pub type Call<'a> = Result<HandlerFuture<'a>, HandlerError>;
 
-/// Runs a function and translates what it returns. Where the future is not `Send`
-/// the compiler says so at this call, and nowhere else.
-pub fn run<'a, F, T>(future: F, translate: fn(T) -> HandlerResult) -> Called<'a>
+/// Runs a function and translates what it returns. If its future is not `Send`, the compiler says
+/// so at this call and nowhere else.
+pub fn run<'a, F, T>(future: F, translate: fn(T) -> HandlerResult) -> Call<'a>
 where
     F: Future<Output = T> + Send + 'a,
     T: 'a,
@@ -95,21 +94,21 @@ where
     Ok(Box::pin(async move { translate(future.await) }))
 }
 
-/// A handler of whatever form, and the event it handles.
-pub struct Made {
-    pub(crate) handler: Handler,
+/// A handler made of a function, and the event that it handles.
+pub struct FunctionHandler {
+    pub(crate) handler: AnyHandler,
     pub(crate) event: EventInfo,
 }
 
-/// What is known of the event of a handler.
+/// The event of a handler.
 pub(crate) struct EventInfo {
     pub(crate) name: &'static str,
     pub(crate) aliases: &'static [&'static str],
     pub(crate) queue: crate::queue::Queue,
 }
 
-impl Made {
-    fn new<I: FromMessage>(handler: Handler) -> Self {
+impl FunctionHandler {
+    fn new<I: FromMessage>(handler: AnyHandler) -> Self {
         Self {
             handler,
             event: EventInfo {
@@ -121,52 +120,56 @@ impl Made {
     }
 }
 
-type LeasedEachFn<I> = for<'a> fn(I, &'a Ctx) -> Called<'a>;
-type LeasedBatchFn<I> = for<'a> fn(Batch<'a, I>, &'a Ctx) -> Called<'a>;
-type TransactionalEachFn<I> = for<'a> fn(I, &'a DatabaseTransaction, &'a Ctx) -> Called<'a>;
+type LeasedEachFn<I> = for<'a> fn(I, &'a Ctx) -> Call<'a>;
+type LeasedBatchFn<I> = for<'a> fn(Batch<'a, I>, &'a Ctx) -> Call<'a>;
+type TransactionalEachFn<I> = for<'a> fn(I, &'a DatabaseTransaction, &'a Ctx) -> Call<'a>;
 type TransactionalBatchFn<I> =
-    for<'a> fn(Batch<'a, I>, &'a DatabaseTransaction, &'a Ctx) -> Called<'a>;
+    for<'a> fn(Batch<'a, I>, &'a DatabaseTransaction, &'a Ctx) -> Call<'a>;
 
 /// A leased handler of single messages.
-pub fn leased_each<I: FromMessage>(call: LeasedEachFn<I>) -> Made {
-    Made::new::<I>(Handler::LeasedEach(Arc::new(Function(call))))
+pub fn leased_each<I: FromMessage>(call: LeasedEachFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::LeasedEach(Arc::new(Function(call))))
 }
 
 /// A leased handler of batches.
-pub fn leased_batch<I: FromMessage>(call: LeasedBatchFn<I>) -> Made {
-    Made::new::<I>(Handler::LeasedBatch(Arc::new(Function(call))))
+pub fn leased_batch<I: FromMessage>(call: LeasedBatchFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::LeasedBatch(Arc::new(Function(call))))
 }
 
 /// A transactional handler of single messages.
-pub fn transactional_each<I: FromMessage>(call: TransactionalEachFn<I>) -> Made {
-    Made::new::<I>(Handler::TransactionalEach(Arc::new(Function(call))))
+pub fn transactional_each<I: FromMessage>(call: TransactionalEachFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::TransactionalEach(Arc::new(Function(call))))
 }
 
 /// A transactional handler of batches.
-pub fn transactional_batch<I: FromMessage>(call: TransactionalBatchFn<I>) -> Made {
-    Made::new::<I>(Handler::TransactionalBatch(Arc::new(Function(call))))
+pub fn transactional_batch<I: FromMessage>(call: TransactionalBatchFn<I>) -> FunctionHandler {
+    FunctionHandler::new::<I>(AnyHandler::TransactionalBatch(Arc::new(Function(call))))
 }
 
-// The same for `Message<E>`. They name the event itself, so that it is what the
-// compiler complains about if it is none.
+// The same for `Message<E>`. These functions name the event itself. So if `E` is no event, the
+// compiler reports `E` and not `Message<E>`.
 
 /// A leased handler of single messages with metadata.
-pub fn leased_each_message<E: Event>(call: LeasedEachFn<Message<E>>) -> Made {
+pub fn leased_each_message<E: Event>(call: LeasedEachFn<Message<E>>) -> FunctionHandler {
     leased_each(call)
 }
 
 /// A leased handler of batches with metadata.
-pub fn leased_batch_of_messages<E: Event>(call: LeasedBatchFn<Message<E>>) -> Made {
+pub fn leased_batch_of_messages<E: Event>(call: LeasedBatchFn<Message<E>>) -> FunctionHandler {
     leased_batch(call)
 }
 
 /// A transactional handler of single messages with metadata.
-pub fn transactional_each_message<E: Event>(call: TransactionalEachFn<Message<E>>) -> Made {
+pub fn transactional_each_message<E: Event>(
+    call: TransactionalEachFn<Message<E>>,
+) -> FunctionHandler {
     transactional_each(call)
 }
 
 /// A transactional handler of batches with metadata.
-pub fn transactional_batch_of_messages<E: Event>(call: TransactionalBatchFn<Message<E>>) -> Made {
+pub fn transactional_batch_of_messages<E: Event>(
+    call: TransactionalBatchFn<Message<E>>,
+) -> FunctionHandler {
     transactional_batch(call)
 }
 
@@ -222,15 +225,15 @@ impl<I: FromMessage> TransactionalHandler for Function<TransactionalBatchFn<I>> 
     }
 }
 
-async fn finish(called: Called<'_>) -> HandlerResult {
+async fn finish(called: Call<'_>) -> HandlerResult {
     match called {
         Ok(running) => running.await,
         Err(error) => error.into(),
     }
 }
 
-/// The messages up to the first that cannot be decoded; if it is the very first,
-/// it is rejected and there is nothing to handle.
+/// Decodes the messages up to the first that cannot be decoded. If that is the very first message,
+/// it is rejected, and there is nothing to handle.
 fn decode_all<'a, I: FromMessage>(batch: &'a mut Batch<'_>) -> Option<Batch<'a, I>> {
     let mut items = Vec::with_capacity(batch.len());
     for message in batch.messages() {

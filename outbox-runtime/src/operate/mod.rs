@@ -1,4 +1,4 @@
-//! What people do with a running outbox: look at it, and settle its dead letters.
+//! What people do with a running outbox: they look at it, and they settle its dead letters.
 
 pub(crate) mod dead_letter;
 pub(crate) mod stats;

@@ -1,4 +1,4 @@
-//! How an outbox is doing, for dashboards and for people at night.
+//! The state of an outbox, for dashboards and for people.
 
 use crate::database::stats::{self, CursorRow, FailureRow};
 use crate::event::message::OutboxMessageId;
@@ -10,13 +10,13 @@ use std::time::Duration;
 /// How many failing messages are listed.
 const FAILURES: u32 = 100;
 
-/// Everything there is to see in the database, all processes together.
+/// The state of everything in the database, all processes together.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutboxStats {
     /// The queues the database knows, by name.
     pub queues: Vec<QueueStats>,
-    /// Messages of queues that nobody registered, or of partitions that their queue does not
+    /// Messages of queues that no process registered, or of partitions that their queue does not
     /// have. They are kept.
     pub unregistered: Vec<UnregisteredMessages>,
 }
@@ -43,33 +43,33 @@ pub struct ConsumerStats {
     pub name: String,
     /// `leased` or `transactional`.
     pub mode: String,
-    /// Messages it has yet to handle, in all partitions.
+    /// Messages that it has not handled yet, in all partitions.
     pub lag: u64,
-    /// How long no process was seen that handles all its event types. If nobody
-    /// serves it any more, it keeps delivered messages from being deleted.
+    /// How long ago the last heartbeat was of a process that handles all its event types. A
+    /// consumer that no process serves keeps delivered messages from being deleted.
     pub silent_for: Duration,
     /// Its partitions, by number.
     pub partitions: Vec<PartitionStats>,
-    /// Messages that failed and will be tried again, soonest first; 100 at most
-    /// over all consumers.
+    /// Messages that failed and will be tried again, soonest first; at most 100 of all consumers
+    /// together.
     pub failing: Vec<FailingMessage>,
 }
 
-/// A consumer's place in a partition.
+/// How far a consumer is in a partition.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PartitionStats {
     /// The partition's number.
     pub number: u32,
-    /// The last number given to a message.
+    /// The highest sequence number of a message.
     pub sequence: i64,
-    /// The last number handled.
+    /// The sequence number up to which everything is handled.
     pub processed: i64,
-    /// Messages between the two.
+    /// How many messages are between the two.
     pub lag: u64,
-    /// Who is working on it.
+    /// The process that works on it.
     pub lease_owner: Option<String>,
-    /// How long that lease is still valid; zero if it is over.
+    /// How long its lease is still valid; zero if it is over.
     pub lease_left: Option<Duration>,
 }
 
@@ -85,30 +85,30 @@ pub struct FailingMessage {
     pub event_type: String,
     /// The bytes of its key.
     pub key: Vec<u8>,
-    /// How many attempts failed, or are under way in quarantine.
+    /// How many attempts failed, or are running in quarantine.
     pub attempts: u32,
     /// When it is tried again; zero if it is due.
     pub due_in: Duration,
     /// Why the last attempt failed.
     pub reason: Option<String>,
-    /// Whether it is the first that is not done, so that its partition waits for it:
-    /// at once, or when the window is full if many keys run at a time.
+    /// Whether it is the first message that is not handled. Its partition waits for it: at once, or
+    /// when the window is full if many keys are worked on at a time.
     pub blocking: bool,
 }
 
-/// Messages that no sequencer takes.
+/// Messages that no sequencer numbers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UnregisteredMessages {
     /// The id of their queue: [`queue_id`](crate::queue_id) of its name.
     pub queue_id: i64,
-    /// The partition they were sent to, if it was chosen by hand.
+    /// The partition that was chosen for them by hand, if there was one.
     pub partition: Option<u32>,
     /// How many there are.
     pub count: u64,
 }
 
-/// Keys may be secrets: they are not shown.
+/// Keys may be secrets, so they are not shown.
 impl fmt::Debug for FailingMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FailingMessage")
@@ -160,7 +160,7 @@ fn consumers(
     let mut consumers: Vec<ConsumerStats> = Vec::new();
     let of_queue = |partition_id: PartitionId| partition_id.queue() == queue_id;
     for cursor in cursors.iter().filter(|c| of_queue(c.partition_id)) {
-        // Rows of a consumer come together.
+        // The rows of a consumer are next to each other.
         if consumers
             .last()
             .is_none_or(|last| last.name != cursor.consumer)

@@ -1,16 +1,18 @@
-//! The ids of queues and partitions. They are computed, never looked up, so that a producer needs
-//! no round trip to find its queue. They are in users' databases: they may not change.
+//! The ids of queues, partitions and dead letters. Ids of queues and partitions are computed, never
+//! looked up, so that a producer needs no round trip to find its queue. They are in users'
+//! databases, so they must never change.
 
 use super::sha256::sha256_start;
 use sea_orm::{ColIdx, QueryResult, TryGetError, TryGetable, Value};
 use std::fmt;
 
-/// A partition's number is in the low twelve bits of its id: more than a queue can have today.
+/// The number of a partition is in the low twelve bits of its id. That is more than a queue can
+/// have today.
 const NUMBER_BITS: u32 = 12;
 const NUMBER: i64 = (1 << NUMBER_BITS) - 1;
 
-/// The id of the queue of that name: the first 51 bits of the SHA-256 of the name, above the
-/// twelve bits of the partition's number. Positive, so that it reads well in SQL.
+/// The id of the queue with that name: the first 51 bits of the SHA-256 of the name, above the
+/// twelve bits for the partition's number. It is positive, so that it reads well in SQL.
 #[must_use]
 pub const fn queue_id(name: &str) -> i64 {
     let hash = sha256_start(name.as_bytes());
@@ -21,12 +23,12 @@ pub const fn queue_id(name: &str) -> i64 {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct QueueId(i64);
 
-/// The id of a partition: that of its queue, and its number in the low bits.
+/// The id of a partition: the id of its queue, with the partition's number in the low bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PartitionId(i64);
 
 impl QueueId {
-    /// The id of the queue of that name.
+    /// The id of the queue with that name.
     pub(crate) const fn of(name: &str) -> Self {
         Self(queue_id(name))
     }
@@ -58,10 +60,35 @@ impl PartitionId {
         QueueId(self.0 & !NUMBER)
     }
 
-    /// Its number in its queue.
+    /// The number of the partition in its queue.
     #[expect(clippy::cast_sign_loss, reason = "twelve bits")]
     pub(crate) const fn number(self) -> u32 {
         (self.0 & NUMBER) as u32
+    }
+}
+
+/// The id of a dead letter. It is not the id of its message: a message can become a dead letter of
+/// several consumers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeadLetterId(i64);
+
+impl DeadLetterId {
+    /// The id as it is in the database.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl From<i64> for DeadLetterId {
+    fn from(id: i64) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for DeadLetterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

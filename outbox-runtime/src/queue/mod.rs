@@ -8,7 +8,7 @@ mod sha256;
 pub(crate) mod signal;
 mod slot;
 
-pub use id::queue_id;
+pub use id::{DeadLetterId, queue_id};
 pub(crate) use id::{PartitionId, QueueId};
 pub(crate) use partition_set::PartitionSet;
 pub use partitions::{InvalidPartitions, Partitions};
@@ -34,10 +34,10 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// A queue, for constants: a bad name is a compile error there.
+    /// A queue for constants. A bad name is a compile error there.
     ///
     /// # Panics
-    /// If `name` is not a name. For a name that is only known at run time use
+    /// If `name` is not a valid name. For a name that is only known at run time use
     /// [`try_of`](Self::try_of).
     #[must_use]
     #[track_caller]
@@ -88,7 +88,7 @@ impl Queue {
         self.id.get()
     }
 
-    /// The same, as what it is.
+    /// The id as a type of its own.
     pub(crate) const fn queue_id(&self) -> QueueId {
         self.id
     }
@@ -99,16 +99,16 @@ impl Queue {
         (partition < self.partitions.count()).then(|| self.id.partition(partition).get())
     }
 
-    /// The partition of a key, given as the bytes its
-    /// [`EventKey`](crate::EventKey) writes: that of its [`Slot`].
+    /// The partition of a key: that of its [`Slot`]. The key is given as the bytes that its
+    /// [`EventKey`](crate::EventKey) writes.
     #[must_use]
     pub fn partition_of_key(&self, key: &[u8]) -> u32 {
         Slot::of_key(key).partition(self.partitions)
     }
 }
 
-/// A queue declared once as a type, so that its events cannot disagree on its
-/// partitions. Implemented by `outbox::queue!`.
+/// A queue that is declared once, as a type, so that its events cannot disagree on its partitions.
+/// `outbox::queue!` implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a queue",
     label = "not a queue",

@@ -9,7 +9,7 @@ pub const MAX_NAME_LEN: usize = 128;
     "`{name}` cannot be the name of {what}: use 1 to 128 letters, digits, `.`, `_` or `-` (ASCII)"
 )]
 pub struct InvalidName {
-    /// What was to be named: "a queue", "an event type" ...
+    /// What the name was for: "a queue", "an event type" ...
     pub what: &'static str,
     /// The name given, shortened if it is very long.
     pub name: String,

@@ -1,4 +1,4 @@
-//! Some of a queue's partitions.
+//! A set of a queue's partitions.
 
 use super::Partitions;
 

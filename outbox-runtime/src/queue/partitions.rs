@@ -4,8 +4,8 @@ use std::fmt;
 
 /// The number of partitions of a queue: 1, 2, 4, 8, 16, 32 or 64.
 ///
-/// Messages of one key always go to one partition; partitions are worked on
-/// side by side.
+/// Messages of one key always go to one partition. Several partitions are worked on at the same
+/// time.
 ///
 /// ```
 /// use outbox_runtime::Partitions;
@@ -28,7 +28,7 @@ impl Partitions {
     /// The largest number of partitions a queue can have.
     pub const MAX: u32 = 64;
 
-    /// `count` partitions, for constants: a bad count is a compile error there.
+    /// `count` partitions, for constants. A bad count is a compile error there.
     ///
     /// # Panics
     /// If `count` is not a power of two from 1 to 64. For a count that is only

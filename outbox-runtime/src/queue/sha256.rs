@@ -1,5 +1,5 @@
-//! SHA-256 in a `const fn`: the id of a queue is a constant of the user's program. Keys, which
-//! are hashed for every message, go through the crate `sha2`, which uses the processor's own
+//! SHA-256 in a `const fn`, because the id of a queue is a constant of the user's program. Keys are
+//! hashed for every message; they go through the crate `sha2`, which uses the processor's own
 //! instructions.
 
 /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
@@ -70,7 +70,7 @@ const ROUND: [u32; 64] = [
     0xc671_78f2,
 ];
 
-/// The same of the square roots of the first eight.
+/// The first 32 bits of the fractional parts of the square roots of the first eight primes.
 const START: [u32; 8] = [
     0x6a09_e667,
     0xbb67_ae85,

@@ -1,8 +1,8 @@
-//! Signals inside a process: polling is the truth, these make it fast.
+//! Signals: wake-ups inside a process. Polling alone delivers everything; signals make it fast.
 //!
-//! `enqueue` marks its queue in a process-wide table; every running outbox that
-//! serves the queue is woken. A mark is made before the commit, so a sequencer that
-//! finds nothing keeps looking for a short while before it rests again.
+//! `enqueue` sends a signal for its queue. Every outbox in the process that serves the queue hears
+//! it. The signal is sent before the commit, because `enqueue` does not see the commit. So a
+//! sequencer that finds nothing after a signal polls again for a short while.
 
 use crate::queue::QueueId;
 use std::collections::{BTreeSet, HashMap};
@@ -10,117 +10,120 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::Notify;
 
-/// Wakes one queue's sequencer.
+/// Wakes the sequencer of one queue.
 #[derive(Default)]
 pub(crate) struct QueueSignal {
-    marks: AtomicU64,
+    sent: AtomicU64,
     thorough: AtomicBool,
     notify: Notify,
 }
 
 impl QueueSignal {
-    /// Waits for the next mark; one made meanwhile counts.
-    pub(crate) async fn marked(&self) {
+    /// Waits for the next signal. One that was sent since the last wait counts.
+    pub(crate) async fn wait(&self) {
         self.notify.notified().await;
     }
 
-    /// Says that there is something to look for.
-    pub(crate) fn mark(&self) {
-        self.marks.fetch_add(1, Ordering::AcqRel);
+    /// Tells the sequencer that there may be something to number.
+    pub(crate) fn send(&self) {
+        self.sent.fetch_add(1, Ordering::AcqRel);
         self.notify.notify_one();
     }
 
-    /// Lets the next pass look also where it does not expect anything.
-    pub(crate) fn look_everywhere(&self) {
+    /// Makes the next pass search also where it expects nothing.
+    pub(crate) fn request_thorough_poll(&self) {
         self.thorough.store(true, Ordering::Release);
     }
 
-    /// Whether to look everywhere, once.
-    pub(crate) fn take_thorough(&self) -> bool {
+    /// Whether a thorough poll was requested. Each request is returned once.
+    pub(crate) fn take_thorough_request(&self) -> bool {
         self.thorough.swap(false, Ordering::AcqRel)
     }
 
-    /// How often it was marked: whether a transaction may have enqueued.
-    pub(crate) fn marks(&self) -> u64 {
-        self.marks.load(Ordering::Acquire)
+    /// How many signals were sent so far. A transaction that sees the number rise may have
+    /// enqueued.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
     }
 }
 
-/// Queues that were marked and not yet told to other processes.
+/// Queues that were signalled in this process and of which other processes do not know yet.
 #[derive(Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct SignalledQueues {
     ids: Mutex<BTreeSet<QueueId>>,
     notify: Notify,
 }
 
-impl Outgoing {
-    /// Waits for the next mark; one made meanwhile counts.
-    pub(crate) async fn marked(&self) {
+impl SignalledQueues {
+    /// Waits for the next signal of any queue. One that was sent since the last wait counts.
+    pub(crate) async fn wait(&self) {
         self.notify.notified().await;
     }
 
-    /// The marked queues, which are now told.
+    /// Takes the queues out. The caller tells the other processes.
     pub(crate) fn take(&self) -> BTreeSet<QueueId> {
         std::mem::take(&mut *self.ids.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn add(&self, marked: impl IntoIterator<Item = QueueId>) {
+    fn add(&self, queue_id: QueueId) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.extend(marked);
+        ids.insert(queue_id);
         drop(ids);
         self.notify.notify_one();
     }
 }
 
+/// The receivers of signals. An outbox that is gone leaves dead references, which the next
+/// registration removes.
 #[derive(Default)]
-struct Table {
+struct Receivers {
     queues: HashMap<QueueId, Vec<Weak<QueueSignal>>>,
-    outgoing: Vec<Weak<Outgoing>>,
+    all_queues: Vec<Weak<SignalledQueues>>,
 }
 
-impl Table {
-    fn drop_dead(&mut self) {
+impl Receivers {
+    fn remove_dead(&mut self) {
         for signals in self.queues.values_mut() {
             signals.retain(|signal| signal.strong_count() > 0);
         }
         self.queues.retain(|_, signals| !signals.is_empty());
-        self.outgoing.retain(|outgoing| outgoing.strong_count() > 0);
-        let registered = self.queues.len() + self.outgoing.len();
-        REGISTERED.store(registered, Ordering::Release);
+        self.all_queues.retain(|queues| queues.strong_count() > 0);
+        let count = self.queues.len() + self.all_queues.len();
+        RECEIVER_COUNT.store(count, Ordering::Release);
     }
 }
 
-static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
-/// So that a process that only produces does not even take the lock.
-static REGISTERED: AtomicUsize = AtomicUsize::new(0);
+static RECEIVERS: LazyLock<RwLock<Receivers>> = LazyLock::new(RwLock::default);
+/// Lets a process that only produces skip the lock.
+static RECEIVER_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes a queue's signal known to `enqueue`.
+/// Makes `enqueue` send its signals for a queue to `signal`.
 pub(crate) fn register(queue_id: QueueId, signal: &Arc<QueueSignal>) {
-    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    let signals = table.queues.entry(queue_id).or_default();
+    let mut receivers = RECEIVERS.write().unwrap_or_else(PoisonError::into_inner);
+    let signals = receivers.queues.entry(queue_id).or_default();
     signals.push(Arc::downgrade(signal));
-    table.drop_dead();
+    receivers.remove_dead();
 }
 
-/// Makes `enqueue` tell of every queue.
-pub(crate) fn register_outgoing(outgoing: &Arc<Outgoing>) {
-    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    table.outgoing.push(Arc::downgrade(outgoing));
-    table.drop_dead();
+/// Makes `enqueue` note the queue of every signal in `queues`.
+pub(crate) fn register_for_all_queues(queues: &Arc<SignalledQueues>) {
+    let mut receivers = RECEIVERS.write().unwrap_or_else(PoisonError::into_inner);
+    receivers.all_queues.push(Arc::downgrade(queues));
+    receivers.remove_dead();
 }
 
-/// Called by `enqueue`, before the commit.
-pub(crate) fn mark(queue_id: QueueId) {
-    if REGISTERED.load(Ordering::Acquire) == 0 {
+/// Sends a signal for a queue. `enqueue` calls it before the commit.
+pub(crate) fn send(queue_id: QueueId) {
+    if RECEIVER_COUNT.load(Ordering::Acquire) == 0 {
         return;
     }
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let signals = table.queues.get(&queue_id).into_iter().flatten();
+    let receivers = RECEIVERS.read().unwrap_or_else(PoisonError::into_inner);
+    let signals = receivers.queues.get(&queue_id).into_iter().flatten();
     for signal in signals.filter_map(Weak::upgrade) {
-        signal.mark();
+        signal.send();
     }
-    for outgoing in table.outgoing.iter().filter_map(Weak::upgrade) {
-        outgoing.add([queue_id]);
+    for queues in receivers.all_queues.iter().filter_map(Weak::upgrade) {
+        queues.add(queue_id);
     }
 }
 
@@ -129,15 +132,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_mark_made_before_the_wait_counts_and_only_for_its_queue() {
+    async fn a_signal_sent_before_the_wait_counts_and_only_for_its_queue() {
         let (orders, payments) = (Arc::<QueueSignal>::default(), Arc::<QueueSignal>::default());
         let (first, second) = (QueueId::of("orders"), QueueId::of("payments"));
         register(first, &orders);
         register(second, &payments);
-        mark(first);
-        orders.marked().await;
-        assert_eq!((orders.marks(), payments.marks()), (1, 0));
+        send(first);
+        orders.wait().await;
+        assert_eq!((orders.sent(), payments.sent()), (1, 0));
         drop(orders);
-        mark(first);
+        send(first);
     }
 }

@@ -3,16 +3,16 @@
 use super::Partitions;
 use sha2::{Digest, Sha256};
 
-/// Slots from here on are partitions chosen by hand. Its low bits are clear, so that the mask of
-/// [`Slot::partition`] does for both kinds.
+/// Slots from here on stand for partitions that were chosen by hand. The low bits of this number
+/// are zero, so the mask of [`Slot::partition`] works for both kinds of slot.
 const BY_HAND: u16 = 1 << 14;
 
-/// What a producer writes down of where a message goes. The sequencer makes a partition of it, so a
-/// producer need not know how many partitions its queue has.
+/// The place of a message in its queue, as the producer writes it. The sequencer turns the slot
+/// into a partition. So a producer need not know how many partitions its queue has.
 ///
-/// A key belongs to one of 16,384 slots for ever: the low 14 bits of the SHA-256 of its bytes,
-/// `(b0 | b1 << 8) & 0x3fff`. Every database and every language can compute it. A partition that
-/// was chosen by hand is the slot 16,384 + its number.
+/// A key belongs to one of 16,384 slots for ever: the low 14 bits of the SHA-256 of its bytes, `(b0
+/// | b1 << 8) & 0x3fff`. Every database and every language can compute it. If a partition was
+/// chosen by hand, the slot is 16,384 plus the number of that partition.
 ///
 /// ```
 /// use outbox_runtime::{Partitions, Slot};
@@ -24,7 +24,8 @@ const BY_HAND: u16 = 1 << 14;
 pub struct Slot(u16);
 
 impl Slot {
-    /// The slot of a key, given as the bytes its [`EventKey`](crate::EventKey) writes.
+    /// The slot of a key. The key is given as the bytes that its [`EventKey`](crate::EventKey)
+    /// writes.
     #[must_use]
     pub fn of_key(key: &[u8]) -> Self {
         let hash = Sha256::digest(key);
@@ -47,20 +48,20 @@ impl Slot {
         self.0.cast_signed()
     }
 
-    /// Its number.
+    /// The number of the slot.
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// The partition of a queue that has so many: the lowest bits, so that a queue which grows to
-    /// twice as many splits each partition in two.
+    /// The partition in a queue with so many partitions: the lowest bits of the slot. So if a queue
+    /// grows to twice as many partitions, each partition is split in two.
     #[must_use]
     pub const fn partition(self, partitions: Partitions) -> u32 {
         self.partition_of(partitions.count())
     }
 
-    /// The same for a count, a power of two, as the database has it.
+    /// The same for a count, which is a power of two, from the database.
     pub(crate) const fn partition_of(self, count: u32) -> u32 {
         self.0 as u32 & (count - 1)
     }

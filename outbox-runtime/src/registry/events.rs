@@ -1,4 +1,4 @@
-//! Events, as their macro registers them.
+//! Events as their macro registers them.
 
 use crate::event::Event;
 use crate::queue::Queue;
@@ -45,13 +45,13 @@ pub fn events() -> impl Iterator<Item = &'static EventRegistration> {
 }
 
 impl EventRegistration {
-    /// Its name and the names it had earlier.
+    /// Its name and its earlier names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.name].into_iter().chain(self.aliases.iter().copied())
     }
 
     /// Where it is declared, in words.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn declared_at(&self) -> String {
         format!("`{}` ({}:{})", self.rust_type, self.file, self.line)
     }
 }

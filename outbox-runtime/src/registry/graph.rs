@@ -1,7 +1,8 @@
-//! Events, queues, consumers and handlers as a whole, and what is wrong with it.
+//! Events, queues, consumers and handlers together, and the contradictions between them.
 
 use super::events::{EventRegistration, events};
-use super::handlers::{HandlerRegistration, Mode, handlers};
+use super::handlers::{HandlerRegistration, handlers};
+use crate::handler::Mode;
 use crate::queue::Queue;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,8 +81,8 @@ impl Registry {
         consumers.into_values().collect()
     }
 
-    /// Everything in which events and handlers contradict each other, with both
-    /// places. `start()` reports the same.
+    /// Everything in which events and handlers contradict each other, each with both places in the
+    /// source. `start()` reports the same.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.contradictions();
@@ -89,7 +90,7 @@ impl Registry {
         problems
     }
 
-    /// All problems but those of partitions, of which builders have a say too.
+    /// All problems except different numbers of partitions, because those depend on builders too.
     pub(crate) fn contradictions(&self) -> Vec<String> {
         let mut problems = self.events_with_one_name();
         for consumer in self.consumers() {
@@ -108,12 +109,12 @@ impl Registry {
     pub(crate) fn declarations(&self) -> Vec<(Queue, String)> {
         let events = self.events.iter();
         events
-            .map(|event| (event.queue.clone(), event.place()))
+            .map(|event| (event.queue.clone(), event.declared_at()))
             .collect()
     }
 
-    /// Events of handled queues that no handler takes, besides the types of
-    /// `others`: queue and event type, with `None` for all types.
+    /// Events that no handler takes, of queues that have handlers. `others` adds handled types:
+    /// queue and event type, with `None` for all types.
     pub(crate) fn unhandled(&self, others: Vec<(String, Option<String>)>) -> Vec<String> {
         let mut taken: BTreeSet<(String, Option<String>)> = others.into_iter().collect();
         for handler in &self.handlers {
@@ -134,7 +135,7 @@ impl Registry {
                     "event `{}` of queue `{}`, {}, has no handler: every consumer passes over it",
                     event.name,
                     event.queue.name(),
-                    event.place()
+                    event.declared_at()
                 )
             })
             .collect()
@@ -150,8 +151,8 @@ impl Registry {
                     problems.push(format!(
                         "two events of queue `{queue}` are called `{name}`: {} and {}; give one \
                          another `name`",
-                        other.place(),
-                        event.place()
+                        other.declared_at(),
+                        event.declared_at()
                     ));
                 }
             }
@@ -169,9 +170,9 @@ fn two_modes(consumer: &ConsumerInfo) -> Option<String> {
         consumer.name,
         consumer.queue.name(),
         first.mode,
-        first.place(),
+        first.declared_at(),
         other.mode,
-        other.place()
+        other.declared_at()
     ))
 }
 
@@ -186,8 +187,8 @@ fn two_handlers(consumer: &ConsumerInfo) -> Vec<String> {
                      of them another `consumer`",
                     consumer.name,
                     consumer.queue.name(),
-                    other.place(),
-                    handler.place()
+                    other.declared_at(),
+                    handler.declared_at()
                 ));
                 break;
             }

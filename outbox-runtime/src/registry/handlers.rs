@@ -1,40 +1,13 @@
-//! Handlers, as their macro registers them.
+//! Handlers as their macro registers them.
 
 use crate::config::{LeaseConfig, RetryPolicy};
-use crate::delivery::route::Handler;
-use crate::handler::StateType;
-use crate::handler::typed::{EventInfo, Made};
+use crate::handler::typed::{EventInfo, FunctionHandler};
+use crate::handler::{AnyHandler, Mode, StateType};
 use crate::queue::Queue;
 use std::fmt;
 use std::time::Duration;
 
-/// What a consumer promises its handlers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// At least once, outside any transaction.
-    Leased,
-    /// Exactly once with the database.
-    Transactional,
-}
-
-impl Mode {
-    /// As the database and the macro know it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Leased => "leased",
-            Self::Transactional => "transactional",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A handler, as a type: what `#[outbox_handler]` makes beside the function.
+/// A handler as a type. `#[outbox_handler]` makes it beside the function.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a handler",
@@ -62,7 +35,7 @@ pub struct HandlerRegistration {
     /// The line of its attribute.
     pub line: u32,
     options: HandlerOptions,
-    make: fn() -> Made,
+    make: fn() -> FunctionHandler,
     requires: fn() -> Vec<StateType>,
 }
 
@@ -75,7 +48,7 @@ impl HandlerRegistration {
         consumer: &'static str,
         mode: Mode,
         options: HandlerOptions,
-        make: fn() -> Made,
+        make: fn() -> FunctionHandler,
         requires: fn() -> Vec<StateType>,
     ) -> Self {
         Self {
@@ -90,7 +63,7 @@ impl HandlerRegistration {
         }
     }
 
-    /// What stands in for a handler that does not compile.
+    /// Stands in for a handler that does not compile, so that one mistake is one error.
     #[doc(hidden)]
     pub const PLACEHOLDER: Self = Self::new(
         ("", "", 0),
@@ -117,7 +90,7 @@ impl HandlerRegistration {
         (self.make)().event
     }
 
-    pub(crate) fn handler(&self) -> Handler {
+    pub(crate) fn handler(&self) -> AnyHandler {
         (self.make)().handler
     }
 
@@ -129,7 +102,7 @@ impl HandlerRegistration {
         &self.options
     }
 
-    /// The event types it handles: the event's name and the names it had earlier.
+    /// The event types it handles: the event's name and its earlier names.
     pub(crate) fn event_types(&self) -> impl Iterator<Item = &'static str> {
         let event = self.event_info();
         [event.name]
@@ -138,7 +111,7 @@ impl HandlerRegistration {
     }
 
     /// Where it is declared, in words.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn declared_at(&self) -> String {
         format!("`{}` ({}:{})", self.name, self.file, self.line)
     }
 }
@@ -157,7 +130,7 @@ impl fmt::Debug for HandlerRegistration {
     }
 }
 
-/// What an attribute says about its handler; what it does not say is the default.
+/// What an attribute says about its handler. The rest has default values.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default)]
 pub struct HandlerOptions {
@@ -170,7 +143,7 @@ pub struct HandlerOptions {
 }
 
 impl HandlerOptions {
-    /// Nothing said.
+    /// Default values.
     #[must_use]
     pub const fn new() -> Self {
         Self {

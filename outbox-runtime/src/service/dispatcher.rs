@@ -1,4 +1,8 @@
-//! A task per partition that has work, none for one that has not.
+//! The dispatcher of a consumer: runs a task for each partition that has work, and none for one
+//! that has none.
+//!
+//! A wake-up starts the task of a partition, or makes the running task look again. The task takes
+//! turns at the partition until there is nothing to do. It survives every error and every panic.
 
 use crate::config::backoff;
 use crate::database::errors::{ErrorClass, classify};
@@ -8,28 +12,37 @@ use crate::delivery::processor::{Next, PartitionState, turn};
 use crate::delivery::wakes::Wakes;
 use crate::queue::PartitionSet;
 use futures_util::FutureExt;
+use sea_orm::DbErr;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-/// How often a partition that somebody else holds is tried before we leave it
-/// to the reconciler: a hand-over takes milliseconds.
+/// A partition that another process holds is tried so often before it is left to the reconciler.
+/// A hand-over takes milliseconds.
 const BUSY_TRIES: u32 = 4;
 
-/// The partitions of one consumer.
+/// The pause before the first of those tries is four times this; each pause is four times as long
+/// as the one before.
+const BUSY_PAUSE: Duration = Duration::from_millis(2);
+
+/// The least pause after a turn that failed.
+const LEAST_ERROR_PAUSE: Duration = Duration::from_millis(1);
+
+/// Runs the partitions of one consumer.
 pub(crate) struct Dispatcher {
     pub(crate) consumer: Consumer,
-    slots: Vec<Slot>,
+    partitions: Vec<DispatchedPartition>,
     tasks: TaskTracker,
-    /// Told when something was acknowledged: there may be rows to delete.
+    /// Notified when something was acknowledged: vacuum may have rows to delete.
     progress: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Slot {
+struct DispatchedPartition {
     wakes: Wakes,
+    /// What is remembered while no task runs.
     state: Mutex<Option<PartitionState>>,
 }
 
@@ -40,10 +53,10 @@ impl Dispatcher {
         tasks: TaskTracker,
         progress: Arc<Notify>,
     ) -> Arc<Self> {
-        let slots = (0..partitions).map(|_| Slot::default()).collect();
+        let partitions = (0..partitions).map(|_| DispatchedPartition::default());
         Arc::new(Self {
             consumer,
-            slots,
+            partitions: partitions.collect(),
             tasks,
             progress,
         })
@@ -51,138 +64,135 @@ impl Dispatcher {
 
     /// How many partitions there are.
     pub(crate) fn partitions(&self) -> u32 {
-        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.partitions.len()).unwrap_or(u32::MAX)
     }
 
-    /// Sees to it that the partition is looked at after this call.
-    pub(crate) fn wake(self: &Arc<Self>, partition: u32) {
-        let Some(slot) = self.slots.get(partition as usize) else {
+    /// Makes a task look at the partition after this call. Starts one unless one is running.
+    pub(crate) fn wake(self: &Arc<Self>, number: u32) {
+        let Some(partition) = self.partitions.get(number as usize) else {
             return;
         };
         if self.consumer.is_paused() || self.consumer.stop.stopping.is_cancelled() {
             return;
         }
-        if slot.wakes.wake() {
+        if partition.wakes.wake() {
             let dispatcher = self.clone();
             self.tasks
-                .spawn(async move { dispatcher.serve(partition).await });
+                .spawn(async move { dispatcher.serve(number).await });
         }
     }
 
     /// Wakes some of the partitions.
     pub(crate) fn wake_all(self: &Arc<Self>, partitions: PartitionSet) {
-        for partition in (0..self.partitions()).filter(|number| partitions.contains(*number)) {
-            self.wake(partition);
+        for number in (0..self.partitions()).filter(|number| partitions.contains(*number)) {
+            self.wake(number);
         }
     }
 
-    async fn serve(self: Arc<Self>, partition: u32) {
-        let slot = &self.slots[partition as usize];
-        let kept = slot.lock().take();
-        let mut state =
-            kept.unwrap_or_else(|| PartitionState::new(self.consumer.tuning.batch_size));
-        let (mut errors, mut busy) = (0, 0);
+    /// The task of a partition: takes turns until there is nothing to do.
+    async fn serve(self: Arc<Self>, number: u32) {
+        let partition = &self.partitions[number as usize];
+        let remembered = partition.lock().take();
+        let mut state = remembered.unwrap_or_else(|| self.new_state());
+        let mut waits = TurnWaits::default();
         loop {
-            match self.one_turn(partition, &mut state).await {
+            match self.run_once(number, &mut state).await {
                 Ok(next) => {
-                    errors = 0;
                     self.progress.notify_one();
-                    match next {
-                        Next::Busy if busy < BUSY_TRIES => {
-                            busy += 1;
-                            self.pause(Duration::from_millis(2 << (2 * busy))).await;
-                        }
-                        Next::Busy | Next::Rest => {
-                            busy = 0;
-                            if self.rest(slot, &mut state) {
+                    match waits.after(&next) {
+                        AfterTurn::Again => {}
+                        AfterTurn::Pause(pause) => self.pause(pause).await,
+                        AfterTurn::Rest => {
+                            if self.rest(partition, &mut state) {
                                 return;
                             }
                         }
-                        Next::Later(due_in) => {
-                            busy = 0;
-                            self.pause(due_in).await;
-                        }
-                        Next::Again => busy = 0,
                     }
                 }
-                Err(pause) => {
-                    errors += 1;
+                Err(least) => {
                     let tuning = &self.consumer.tuning;
-                    let longest = backoff(tuning.retry_base, tuning.retry_max, errors - 1, true);
-                    // Also while stopping: what is unsaved is worth a few tries.
+                    let doublings = waits.after_error();
+                    let pause = backoff(tuning.retry_base, tuning.retry_max, doublings, true);
+                    // While stopping too: an unsaved acknowledgement is worth a few tries.
                     tokio::select! {
-                        () = tokio::time::sleep(longest.max(pause)) => {}
+                        () = tokio::time::sleep(pause.max(least)) => {}
                         () = self.consumer.stop.stopped.cancelled() => {}
                     }
                 }
             }
-            let stop = self.consumer.stop.stopping.is_cancelled();
-            if (stop && state.unsaved.is_none()) || self.consumer.stop.stopped.is_cancelled() {
+            let stopping = self.consumer.stop.stopping.is_cancelled();
+            let saved = state.unsaved.is_none();
+            if (stopping && saved) || self.consumer.stop.stopped.is_cancelled() {
                 return;
             }
-            if self.consumer.is_paused() && state.unsaved.is_none() && self.rest(slot, &mut state) {
+            if self.consumer.is_paused() && saved && self.rest(partition, &mut state) {
                 return;
             }
         }
     }
 
-    /// A turn that survives everything; an error is the least pause before the next.
-    async fn one_turn(&self, partition: u32, state: &mut PartitionState) -> Result<Next, Duration> {
+    /// Takes a turn, and survives whatever it does. The error is the least pause before the next.
+    async fn run_once(&self, number: u32, state: &mut PartitionState) -> Result<Next, Duration> {
         let consumer = &self.consumer;
-        let slot = &self.slots[partition as usize];
+        let wakes = &self.partitions[number as usize].wakes;
         let work = async {
             if consumer.concurrency > 1 {
                 let signals = Signals {
-                    woken: &slot.wakes.woken,
+                    woken: &wakes.woken,
                     progress: &self.progress,
                     leave: false,
                 };
-                return concurrent::turn(consumer, partition, signals).await;
+                return concurrent::turn(consumer, number, signals).await;
             }
-            // Before the claim: no lease runs out while it waits here.
+            // The permit comes before the claim, so that no lease runs out while the task waits.
             let _permit = consumer.permits.acquire().await;
-            turn(consumer, partition, state, Some(&slot.wakes)).await
+            turn(consumer, number, state, Some(wakes)).await
         };
-        let turned = AssertUnwindSafe(work).catch_unwind();
-        match turned.await {
+        match AssertUnwindSafe(work).catch_unwind().await {
             Ok(Ok(next)) => Ok(next),
             Ok(Err(error)) => {
-                let class = classify(&error);
-                let (queue, name) = (&*consumer.queue, &consumer.name);
-                if class == ErrorClass::Race {
-                    tracing::debug!(queue, partition, consumer = name, %error, "lost a race");
-                } else {
-                    tracing::warn!(
-                        queue, partition, consumer = name, %error,
-                        "a processor's pass failed; it will be tried again"
-                    );
-                }
-                Err(Duration::from_millis(1))
+                self.log_error(number, &error);
+                Err(LEAST_ERROR_PAUSE)
             }
             Err(_) => {
                 tracing::error!(
                     queue = &*consumer.queue,
-                    partition,
+                    partition = number,
                     consumer = consumer.name,
                     "a processor panicked; it will be started again"
                 );
-                *state = PartitionState::new(consumer.tuning.batch_size);
+                *state = self.new_state();
                 Err(consumer.tuning.retry_base)
             }
         }
     }
 
-    /// Leaves the slot, unless it was woken meanwhile; says whether it did.
-    fn rest(&self, slot: &Slot, state: &mut PartitionState) -> bool {
-        let fresh = PartitionState::new(self.consumer.tuning.batch_size);
-        // Back in its place before another task can look for it.
-        let kept = std::mem::replace(state, fresh);
-        *slot.lock() = Some(kept);
-        if slot.wakes.rest() {
+    fn log_error(&self, partition: u32, error: &DbErr) {
+        let (queue, consumer) = (&*self.consumer.queue, &self.consumer.name);
+        if classify(error) == ErrorClass::Race {
+            tracing::debug!(queue, partition, consumer, %error, "lost a race");
+        } else {
+            tracing::warn!(
+                queue, partition, consumer, %error,
+                "a processor's pass failed; it will be tried again"
+            );
+        }
+    }
+
+    fn new_state(&self) -> PartitionState {
+        PartitionState::new(self.consumer.tuning.batch_size)
+    }
+
+    /// Ends the task, unless the partition was woken meanwhile. Returns whether it ends.
+    fn rest(&self, partition: &DispatchedPartition, state: &mut PartitionState) -> bool {
+        // The state is stored before another task can ask for it.
+        let remembered = std::mem::replace(state, self.new_state());
+        *partition.lock() = Some(remembered);
+        if partition.wakes.rest() {
             return true;
         }
-        if let Some(kept) = slot.lock().take() {
-            *state = kept;
+        if let Some(remembered) = partition.lock().take() {
+            *state = remembered;
         }
         false
     }
@@ -195,8 +205,93 @@ impl Dispatcher {
     }
 }
 
-impl Slot {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<PartitionState>> {
+impl DispatchedPartition {
+    fn lock(&self) -> MutexGuard<'_, Option<PartitionState>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a task does after a turn.
+#[derive(Debug, PartialEq, Eq)]
+enum AfterTurn {
+    /// Takes the next turn at once.
+    Again,
+    /// Pauses before the next turn.
+    Pause(Duration),
+    /// Ends, unless the partition was woken meanwhile.
+    Rest,
+}
+
+/// How long a task waits between two turns.
+#[derive(Default)]
+struct TurnWaits {
+    /// Turns that found another process at work, since the last that did not.
+    busy: u32,
+    /// Turns in a row that failed.
+    errors: u32,
+}
+
+impl TurnWaits {
+    fn after(&mut self, next: &Next) -> AfterTurn {
+        self.errors = 0;
+        if *next == Next::Busy && self.busy < BUSY_TRIES {
+            self.busy += 1;
+            return AfterTurn::Pause(BUSY_PAUSE * (1 << (2 * self.busy)));
+        }
+        self.busy = 0;
+        match next {
+            Next::Busy | Next::Rest => AfterTurn::Rest,
+            Next::Later(due_in) => AfterTurn::Pause(*due_in),
+            Next::Again => AfterTurn::Again,
+        }
+    }
+
+    /// Returns how often the first pause doubles.
+    fn after_error(&mut self) -> u32 {
+        self.errors += 1;
+        self.errors - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn pause(millis: u64) -> AfterTurn {
+        AfterTurn::Pause(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn a_partition_that_another_process_holds_is_tried_four_times_and_then_left_alone() {
+        let mut waits = TurnWaits::default();
+        for _ in 0..2 {
+            for millis in [8, 32, 128, 512] {
+                assert_eq!(waits.after(&Next::Busy), pause(millis));
+            }
+            assert_eq!(waits.after(&Next::Busy), AfterTurn::Rest);
+        }
+    }
+
+    #[test]
+    fn a_turn_that_had_the_partition_makes_the_tries_begin_anew() {
+        let mut waits = TurnWaits::default();
+        let second = Duration::from_secs(1);
+        let turns = [
+            (Next::Again, AfterTurn::Again),
+            (Next::Later(second), pause(1_000)),
+            (Next::Rest, AfterTurn::Rest),
+        ];
+        for (next, after) in turns {
+            assert_eq!(waits.after(&Next::Busy), pause(8));
+            assert_eq!(waits.after(&next), after);
+        }
+    }
+
+    #[test]
+    fn the_pause_doubles_with_each_error_until_a_turn_succeeds() {
+        let mut waits = TurnWaits::default();
+        assert_eq!([(); 3].map(|()| waits.after_error()), [0, 1, 2]);
+        waits.after(&Next::Again);
+        assert_eq!(waits.after_error(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A database of a test's own.
+//! A database for one test.
 
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{ConnectOptions, Database, DatabaseConnection};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A new SQLite database that has the outbox's tables, in a temporary file that goes
-/// with the last clone of the connection. A file and not memory: every connection to
-/// memory is a database of its own.
+/// A new SQLite database with the outbox's tables. It is in a temporary file, which is removed with
+/// the last clone of the connection. It is not in memory, because there every connection is a
+/// database of its own.
 ///
-/// It is set up as a service should set up its own: several connections, a write-ahead log.
+/// It is set up as a service should set up its own: with several connections and a write-ahead log.
 ///
 /// # Panics
 /// If the temporary directory cannot be written to.

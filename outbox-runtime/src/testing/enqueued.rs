@@ -1,17 +1,16 @@
-//! What the code under test has sent.
+//! The events that the code under test has enqueued.
 
 use crate::database;
 use crate::event::Event;
 use crate::event::decode::decode;
 use sea_orm::ConnectionTrait;
 
-/// The events of this type that were enqueued and are still there, oldest first:
-/// delivered ones too, as long as nothing deletes them, which no test does that only
-/// [drains](super::TestOutbox::drain). Through an open transaction it also sees what
-/// that has enqueued.
+/// The events of this type that were enqueued and are still there, oldest first. Delivered events
+/// are there too, until something deletes them. A test that only [drains](super::TestOutbox::drain)
+/// deletes nothing. On an open transaction this also returns what the transaction has enqueued.
 ///
 /// # Panics
-/// If the database cannot be read, or holds something else under the event's name.
+/// If the database cannot be read, or if a message with the event's name cannot be decoded.
 pub async fn enqueued<E: Event>(conn: &impl ConnectionTrait) -> Vec<E> {
     let payloads = payloads::<E>(conn).await;
     let decoded = payloads.iter().map(|payload| decode(payload));
@@ -20,7 +19,7 @@ pub async fn enqueued<E: Event>(conn: &impl ConnectionTrait) -> Vec<E> {
         .collect()
 }
 
-/// Fails a test unless an event of this type was enqueued that is as wanted.
+/// Fails a test unless an event of this type was enqueued for which `wanted` is true.
 ///
 /// ```
 /// # use outbox_runtime::{Event, Partitions, Queue, testing};
@@ -43,7 +42,7 @@ pub async fn enqueued<E: Event>(conn: &impl ConnectionTrait) -> Vec<E> {
 /// ```
 ///
 /// # Panics
-/// If there is none; the events that there are are shown, as JSON.
+/// If there is none. The message shows all events of this type, as JSON.
 pub async fn assert_enqueued<E: Event>(conn: &impl ConnectionTrait, wanted: impl Fn(&E) -> bool) {
     let events = enqueued::<E>(conn).await;
     assert!(
@@ -54,10 +53,10 @@ pub async fn assert_enqueued<E: Event>(conn: &impl ConnectionTrait, wanted: impl
     );
 }
 
-/// Fails a test if an event of this type was enqueued that is as said.
+/// Fails a test if an event of this type was enqueued for which `unwanted` is true.
 ///
 /// # Panics
-/// If there is one; the events that there are are shown, as JSON.
+/// If there is one. The message shows all events of this type, as JSON.
 pub async fn assert_not_enqueued<E: Event>(
     conn: &impl ConnectionTrait,
     unwanted: impl Fn(&E) -> bool,

@@ -1,4 +1,4 @@
-//! A handler's arguments, made by hand.
+//! Arguments of a handler, made by hand.
 
 use crate::database::cursor::{RawBody, RawRow};
 use crate::event::Event;
@@ -10,7 +10,7 @@ use crate::handler::{Ctx, Message, OutboxMessage};
 use std::time::{Duration, Instant, SystemTime};
 use tokio_util::sync::CancellationToken;
 
-/// A message as a handler would get it: id 1, sequence 1, the partition of its key.
+/// A message as a handler would get it: id 1, sequence number 1, in the partition of its key.
 ///
 /// # Panics
 /// If the event cannot be written as JSON.
@@ -18,7 +18,7 @@ pub fn message<E: Event>(event: E, key: impl EventKey) -> Message<E> {
     message_with(event, key, Headers::new())
 }
 
-/// A message with headers, also with those that only the outbox sets, such as
+/// A message with headers. Headers that only the outbox sets are allowed, such as
 /// [`REQUEUED_FROM`](crate::REQUEUED_FROM).
 ///
 /// # Panics
@@ -30,7 +30,7 @@ pub fn message_with<E: Event>(event: E, key: impl EventKey, headers: Headers) ->
     let body = RawBody {
         event_type: E::NAME.to_owned(),
         payload: serde_json::to_vec(&event).expect("the event can be written as JSON"),
-        // Not checked: a handler may be given what nobody may send.
+        // Not checked: a handler may get headers that no producer may send.
         headers: Some(headers.to_json()),
         target: None,
         enqueued_us: i64::try_from(micros).unwrap_or(i64::MAX),
@@ -48,8 +48,7 @@ pub fn message_with<E: Event>(event: E, key: impl EventKey, headers: Headers) ->
     Message::new(event, raw)
 }
 
-/// What a handler of this message would get as `&Ctx`: without states, with a minute
-/// to go.
+/// The `&Ctx` that a handler of this message would get: without states, and with a minute left.
 #[must_use]
 pub fn ctx(message: &OutboxMessage) -> Ctx {
     ctx_with(message, States::default())

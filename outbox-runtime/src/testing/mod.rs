@@ -9,7 +9,7 @@
 //! - [`message`] and [`ctx`] are a handler's arguments, for calling its function.
 //! - [`assert_valid_registry`] says what `start()` would say about contradictions.
 //!
-//! What they cannot do they say by a panic: nothing else helps a test.
+//! These functions panic when they fail, because a test can do nothing else.
 
 #[cfg(feature = "sqlite")]
 mod database;
@@ -36,9 +36,9 @@ pub fn statements(backend: DbBackend) -> Result<Vec<(&'static str, String)>, DbE
     crate::database::statements::statements(backend)
 }
 
-/// Fails a test if events and handlers of this binary contradict each other, with
-/// everything that `start()` would say: two handlers of one event, two modes in one
-/// consumer, two numbers of partitions ...
+/// Fails a test if events and handlers of this binary contradict each other, with everything that
+/// `start()` would report: two handlers of one event, two modes in one consumer, two numbers of
+/// partitions ...
 ///
 /// ```
 /// // in a test of yours:

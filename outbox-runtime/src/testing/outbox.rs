@@ -1,8 +1,9 @@
-//! An outbox that works when it is told to.
+//! An outbox that works only when a test tells it to.
 
 use super::message::{ctx_with, message};
 use crate::database::clock;
 use crate::database::transaction::handler_options;
+use crate::delivery::route::Handler;
 use crate::engine::{OutboxBuilder, Passes};
 use crate::event::Event;
 use crate::handler::{HandlerResult, OutboxMessage};
@@ -12,10 +13,9 @@ use crate::registry::{Mode, OutboxHandler};
 use sea_orm::{DbErr, TransactionTrait};
 use std::time::Duration;
 
-/// An outbox that runs nothing by itself: a test says when messages are delivered
-/// and when time passes. Everything else is as with
-/// [`start()`](OutboxBuilder::start): the same handlers, found the same way, the same
-/// statements on the same tables, on whatever database the builder has.
+/// An outbox that runs nothing by itself: a test says when messages are delivered and when time
+/// passes. Everything else is as with [`start()`](OutboxBuilder::start): the same handlers, found
+/// the same way, and the same statements on the same tables, on any database.
 ///
 /// ```
 /// use outbox_runtime::testing::{self, TestOutbox};
@@ -52,16 +52,17 @@ pub struct TestOutbox {
     passes: Passes,
 }
 
-/// What a drain came to.
+/// The result of a drain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Drained {
-    /// How many messages consumers got behind them, each consumer counted for
-    /// itself: handled, of an event that is none of its own, or dead letters now.
+    /// How many messages consumers are done with, each consumer counted for itself. A message
+    /// counts if it was handled, if the consumer passed over its type, or if it became a dead
+    /// letter.
     pub passed: u64,
     /// Messages that failed and will be tried again, soonest first.
     pub failing: Vec<FailingMessage>,
-    /// How many messages went to the dead letters.
+    /// How many messages became dead letters.
     pub dead_letters: u64,
 }
 
@@ -69,7 +70,7 @@ impl TestOutbox {
     /// Checks and registers everything as [`start()`](OutboxBuilder::start) does.
     ///
     /// # Panics
-    /// With everything that `start()` would return as an error.
+    /// With every problem that `start()` would return as an error.
     pub async fn of(builder: OutboxBuilder) -> Self {
         match builder.into_passes().await {
             Ok(passes) => Self { passes },
@@ -77,9 +78,9 @@ impl TestOutbox {
         }
     }
 
-    /// Delivers everything that is due, one partition after the other, and what
-    /// handlers enqueue meanwhile; returns when that is written down. A message that
-    /// fails stays for later: see [`advance`](Self::advance).
+    /// Delivers everything that is due, one partition after the other, and also what handlers
+    /// enqueue meanwhile. When it returns, everything is acknowledged in the database. A message
+    /// that fails stays for later: see [`advance`](Self::advance).
     ///
     /// # Panics
     /// If the database fails, or if handlers enqueue new messages without end.
@@ -118,9 +119,9 @@ impl TestOutbox {
         vacuumed.unwrap_or_else(|error| panic!("vacuum failed: {error}"))
     }
 
-    /// Lets time pass, for the whole outbox and at once: retries become due, leases
-    /// end, messages grow old. The clock is the database's and stays as it is;
-    /// every time in the outbox's tables is moved into the past instead.
+    /// Lets time pass for the whole outbox, at once: retries become due, leases end, messages grow
+    /// old. The database's clock stays as it is. Instead every time in the outbox's tables is moved
+    /// into the past.
     ///
     /// # Panics
     /// If the database fails.
@@ -129,18 +130,18 @@ impl TestOutbox {
         aged.unwrap_or_else(|error| panic!("time could not pass: {error}"));
     }
 
-    /// Hands an event to a handler, named by its function (`deliver::<ship>(event)`),
-    /// and says what became of it; nothing is enqueued, retried or buried. A transactional handler has a transaction,
-    /// which is committed if it succeeds.
+    /// Hands an event to a handler, named by its function (`deliver::<ship>(event)`), and returns
+    /// the result. Nothing is enqueued, and nothing is retried or made a dead letter. A
+    /// transactional handler gets a transaction, which is committed if the handler succeeds.
     ///
     /// # Panics
-    /// If the handler does, if it is a handler of another event, or if the database fails.
+    /// If the handler panics, if it is a handler of another event, or if the database fails.
     pub async fn deliver<H: OutboxHandler>(&self, event: impl Event) -> HandlerResult {
         self.deliver_message::<H>(&message(event, "")).await
     }
 
-    /// Hands a message to a handler, as [`deliver`](Self::deliver) does: one with a
-    /// key and headers is made by [`message_with`](super::message_with).
+    /// Hands a message to a handler, as [`deliver`](Self::deliver) does. Make a message with a key
+    /// and headers with [`message_with`](super::message_with).
     ///
     /// # Panics
     /// As [`deliver`](Self::deliver).
@@ -159,7 +160,7 @@ impl TestOutbox {
             message.event_type()
         );
         let ctx = ctx_with(message, self.passes.states().clone());
-        let handler = registration.handler();
+        let handler = Handler::from(registration.handler());
         if registration.mode == Mode::Leased {
             return handler.call_with_one(None, message.clone(), &ctx).await;
         }
@@ -191,7 +192,7 @@ impl TestOutbox {
     }
 }
 
-/// How far everything is.
+/// How far all consumers are.
 struct Look {
     passed: u64,
     failing: Vec<FailingMessage>,

@@ -1,13 +1,14 @@
-//! Which dead letters are meant.
+//! Selects dead letters.
 
-use super::letter::{DeadLetterId, DeadLetterMessage, DeadLetterStatus};
+use super::letter::{DeadLetterMessage, DeadLetterStatus};
 use crate::database::dead_letter::LetterFilter;
 use crate::event::key::EventKey;
+use crate::queue::DeadLetterId;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// Which dead letters are meant: those that fulfil everything that is said. An
-/// empty one means all.
+/// Selects dead letters: those that fulfil every condition. A filter without conditions selects
+/// all.
 ///
 /// ```
 /// use outbox_runtime::{DeadLetterFilter, DeadLetterStatus};
@@ -30,7 +31,7 @@ pub struct DeadLetterFilter {
     pub(crate) reason_contains: Option<String>,
     pub(crate) limit: Option<u32>,
     pub(crate) after: Option<DeadLetterId>,
-    /// A typed view's queue and the names its event ever had.
+    /// The queue of a typed view, and the present and earlier names of its event.
     pub(crate) typed: Option<(String, Vec<&'static str>)>,
 }
 
@@ -97,16 +98,16 @@ impl DeadLetterFilter {
         self
     }
 
-    /// No more than so many. Without it [`list`](super::DeadLetters::list) shows 100
-    /// and [`replay`](super::DeadLetters::replay) claims 100; operations that
-    /// change letters work on all, a part at a time.
+    /// At most so many. Without it [`list`](super::DeadLetters::list) shows 100 and
+    /// [`replay`](super::DeadLetters::replay) claims 100. Operations that change letters work on
+    /// all of them, a part at a time.
     #[must_use]
     pub fn limit(mut self, letters: u32) -> Self {
         self.limit = Some(letters);
         self
     }
 
-    /// Those after this one, in the order of their ids: the next page.
+    /// Those after this letter in the order of ids: the next page.
     #[must_use]
     pub fn after(mut self, last: DeadLetterId) -> Self {
         self.after = Some(last);
@@ -114,7 +115,7 @@ impl DeadLetterFilter {
     }
 }
 
-/// Keys may be secrets: only the size is shown.
+/// Keys may be secrets, so only the size is shown.
 impl fmt::Debug for DeadLetterFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadLetterFilter")
@@ -132,13 +133,13 @@ impl fmt::Debug for DeadLetterFilter {
     }
 }
 
-/// What an operation acts on: letters by their ids, or all that a filter means and
-/// that are in a state for the operation. A filter, an id, several ids or a letter
-/// can be given in its place.
+/// The letters that an operation acts on: letters by their ids, or all letters that a filter
+/// selects and that are in a state for the operation. A filter, an id, several ids or a letter can
+/// be given instead of a scope.
 #[derive(Clone, Debug)]
 pub struct DeadLetterScope {
     pub(crate) filter: DeadLetterFilter,
-    /// The ids asked for, in order and each once.
+    /// The requested ids, in order and each once.
     pub(crate) ids: Option<Vec<i64>>,
 }
 
@@ -154,7 +155,7 @@ impl DeadLetterScope {
         }
     }
 
-    /// Those that a filter means, up to its limit.
+    /// The letters that a filter selects, up to its limit.
     #[must_use]
     pub fn matching(filter: DeadLetterFilter) -> Self {
         Self { filter, ids: None }

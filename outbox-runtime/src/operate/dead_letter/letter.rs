@@ -1,39 +1,14 @@
-//! What a dead letter is, and what an operation on some of them says.
+//! What a dead letter is, and the results of operations on dead letters.
 
 use crate::database::dead_letter::LetterRow;
 use crate::event::message::{Headers, OutboxMessageId};
 use crate::event::unique::UniqueId;
-use crate::queue::Slot;
+use crate::queue::{DeadLetterId, Slot};
 use sea_orm::DbErr;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// The name of a dead letter. Not that of its message: one message may die once
-/// for each consumer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DeadLetterId(i64);
-
-impl DeadLetterId {
-    /// The id as it is in the database.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl From<i64> for DeadLetterId {
-    fn from(id: i64) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Display for DeadLetterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Where a dead letter is in its life.
+/// The state of a dead letter.
 ///
 /// ```text
 /// Pending ── replay ──> Reprocessing ── resolve ──> Resolved
@@ -43,22 +18,21 @@ impl fmt::Display for DeadLetterId {
 ///    └───────── reject ──────┘
 /// ```
 ///
-/// A letter whose deadline has passed can be replayed, requeued and discarded like
-/// a pending one.
+/// A letter whose deadline has passed can be replayed, requeued and discarded like a pending one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DeadLetterStatus {
-    /// Nobody is at it.
+    /// No claim holds it.
     Pending,
     /// Claimed by [`replay`](super::DeadLetters::replay).
     Reprocessing,
-    /// Done, by hand or by being requeued; the end.
+    /// Done, by hand or because it was requeued. This is final.
     Resolved,
-    /// Given up; the end.
+    /// Given up. This is final.
     Discarded,
 }
 
 impl DeadLetterStatus {
-    /// As the database has it.
+    /// The name of the state in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,8 +60,8 @@ impl fmt::Display for DeadLetterStatus {
     }
 }
 
-/// A message that could not succeed, with everything needed to try it again. All
-/// times are the database's.
+/// A message that could not succeed, with everything that is needed to try it again. All times are
+/// the database's.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct DeadLetterMessage {
@@ -99,7 +73,7 @@ pub struct DeadLetterMessage {
     pub partition: u32,
     /// The consumer that failed.
     pub consumer: String,
-    /// Its place in the partition.
+    /// Its sequence number in the partition.
     pub sequence: i64,
     /// The id that `enqueue` returned.
     pub message_id: OutboxMessageId,
@@ -119,23 +93,23 @@ pub struct DeadLetterMessage {
     pub attempts: u32,
     /// Why the last one failed.
     pub reason: String,
-    /// Where it is in its life.
+    /// Its state.
     pub status: DeadLetterStatus,
-    /// While it is being reprocessed: until when.
+    /// The end of the claim, while it is being reprocessed.
     pub deadline: Option<SystemTime>,
     /// When it was resolved or discarded.
     pub completed_at: Option<SystemTime>,
-    /// The message it was sent again as. That one names this letter's message in
+    /// The new message, if the letter was requeued. The new message names this letter's message in
     /// the header [`REQUEUED_FROM`](super::REQUEUED_FROM).
     pub requeued_as: Option<OutboxMessageId>,
     /// The slot of its key, or of the partition that was chosen for it.
     pub slot: Slot,
-    /// What tells the message from every other. It keeps it when the letter is requeued
-    /// unchanged.
+    /// The id that tells the message from every other message. The message keeps it when the letter
+    /// is requeued unchanged.
     pub unique_id: UniqueId,
 }
 
-/// Keys and payloads may be secrets: they are not shown.
+/// Keys and payloads may be secrets, so they are not shown.
 impl fmt::Debug for DeadLetterMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadLetterMessage")
@@ -154,8 +128,8 @@ impl fmt::Debug for DeadLetterMessage {
     }
 }
 
-/// Whose letters are: given by [`replay`](super::DeadLetters::replay), asked for by
-/// [`resolve`](super::DeadLetters::resolve) and [`reject`](super::DeadLetters::reject).
+/// A claim of dead letters. [`replay`](super::DeadLetters::replay) returns it,
+/// [`resolve`](super::DeadLetters::resolve) and [`reject`](super::DeadLetters::reject) ask for it.
 /// It is a text, so that a tool can keep it between two commands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct DeadLetterClaim(String);
@@ -182,20 +156,20 @@ impl From<String> for DeadLetterClaim {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClaimedLetters {
-    /// Proves that they are yours.
+    /// The claim, which proves that the caller holds the letters.
     pub claim: DeadLetterClaim,
-    /// The letters, by id; none if there was nothing to claim.
+    /// The letters, by id. Empty if there was nothing to claim.
     pub letters: Vec<DeadLetterMessage>,
 }
 
-/// What a change of state came to.
+/// The result of a change of state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct LettersChanged {
     /// How many letters were changed.
     pub changed: u64,
-    /// How many were asked for and not changed: they do not exist, are in another
-    /// state, or are somebody else's.
+    /// How many letters were requested and not changed: they do not exist, are in another state, or
+    /// are held by another claim.
     pub unchanged: u64,
 }
 

@@ -1,23 +1,22 @@
 //! Dead letters for people: find them, try them again, or give them up.
 //!
-//! Everything is decided in the database: two operators, or two tools, may work at
-//! once and never have the same letter.
+//! Everything is decided in the database, so two operators or two tools may work at once and never
+//! hold the same letter.
 
 mod filter;
 mod letter;
-mod notice;
 mod parts;
 mod requeue;
 mod typed;
 
 pub use crate::event::decode::Undecodable;
+pub(crate) use crate::handler::DeadLetterHook as Hook;
+pub use crate::handler::DeadLetterNotice;
+pub use crate::queue::DeadLetterId;
 pub use filter::{DeadLetterFilter, DeadLetterScope};
 pub use letter::{
-    ClaimedLetters, DeadLetterClaim, DeadLetterId, DeadLetterMessage, DeadLetterStatus,
-    LettersChanged,
+    ClaimedLetters, DeadLetterClaim, DeadLetterMessage, DeadLetterStatus, LettersChanged,
 };
-pub use notice::DeadLetterNotice;
-pub(crate) use notice::Hook;
 pub use requeue::{NotRequeued, REQUEUED_FROM, RequeueRefusal, RequeueReport, Requeued};
 pub use typed::{TypedDeadLetter, TypedDeadLetters};
 
@@ -37,9 +36,9 @@ const DEFAULT_LIMIT: u32 = 100;
 /// How many letters one statement changes or deletes.
 const PART: u16 = 1_000;
 
-/// The messages that could not succeed; of a running outbox by
-/// [`Outbox::dead_letters`](crate::Outbox::dead_letters), or by [`new`](Self::new) for a
-/// tool that runs none. Cheap to clone.
+/// The messages that could not succeed. A running outbox has them in
+/// [`Outbox::dead_letters`](crate::Outbox::dead_letters); a tool that runs no outbox calls
+/// [`new`](Self::new). Cheap to clone.
 ///
 /// ```
 /// use outbox_runtime::{DeadLetterFilter, DeadLetterStatus, DeadLetters};
@@ -63,29 +62,29 @@ pub struct DeadLetters {
 }
 
 impl DeadLetters {
-    /// The dead letters of a database; no outbox needs to run here.
+    /// The dead letters of a database. No outbox needs to run in this process.
     #[must_use]
     pub fn new(db: DatabaseConnection) -> Self {
         Self { db, rate: None }
     }
 
-    /// Makes [`requeue`](Self::requeue) send at most so many letters a second, at
-    /// least one. Without it there is no limit.
+    /// Makes [`requeue`](Self::requeue) send at most so many letters a second, and at least one.
+    /// Without this there is no limit.
     #[must_use]
     pub fn requeue_rate(mut self, letters_per_second: u32) -> Self {
         self.rate = Some(letters_per_second.max(1));
         self
     }
 
-    /// Those of one event, decoded.
+    /// The dead letters of one event, decoded.
     #[must_use]
     pub fn of<E: Event>(&self) -> TypedDeadLetters<E> {
         TypedDeadLetters::new(self.clone())
     }
 
-    /// Letters in the order of their ids, 100 unless the filter has a limit. The
-    /// next page is the same filter [`after`](DeadLetterFilter::after) the last
-    /// letter; a late page costs no more than the first.
+    /// Letters in the order of their ids, 100 unless the filter has a limit. For the next page use
+    /// the same filter [`after`](DeadLetterFilter::after) the last letter. A late page costs no
+    /// more than the first.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -96,7 +95,7 @@ impl DeadLetters {
         DeadLetterMessage::all(page)
     }
 
-    /// How many letters there are, whatever the filter's limit and place.
+    /// How many letters there are. The filter's limit and `after` have no effect.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -104,7 +103,7 @@ impl DeadLetters {
         dead_letter::count(&self.db, &filter.conditions()).await
     }
 
-    /// A letter, `None` if there is no such.
+    /// The letter with this id; `None` if there is none.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -114,11 +113,10 @@ impl DeadLetters {
         Ok(letters.pop())
     }
 
-    /// Claims letters that nobody holds, to be handled by the caller within `hold`:
-    /// 100 unless the scope says otherwise. What others are claiming at this moment
-    /// is left out, not waited for. End with [`resolve`](Self::resolve) or
-    /// [`reject`](Self::reject); after `hold`, by the database's clock, others may
-    /// claim them.
+    /// Claims letters that no other claim holds, so that the caller can handle them within `hold`.
+    /// It claims 100 unless the scope says otherwise. Letters that another caller is claiming at
+    /// this moment are left out, not waited for. End with [`resolve`](Self::resolve) or
+    /// [`reject`](Self::reject). After `hold`, by the database's clock, others may claim them.
     ///
     /// # Errors
     /// If the database cannot be reached; then nothing is claimed.
@@ -160,7 +158,8 @@ impl DeadLetters {
             dead_letter::eligible(&tx, &scope.conditions(), Holder::Nobody, part, true).await?;
         let changed = dead_letter::change(&tx, &ids, Holder::Nobody, &change).await?;
         if changed != ids.len() as u64 {
-            // They are locked: this cannot be. Rather nothing than somebody else's.
+            // They are locked, so this cannot happen. If it does, claim nothing: a letter of
+            // another claim must not be returned.
             return Err(DbErr::RecordNotUpdated);
         }
         let letters = DeadLetterMessage::all(dead_letter::by_ids(&tx, &ids).await?)?;
@@ -168,8 +167,7 @@ impl DeadLetters {
         Ok(ClaimedLetters { claim, letters })
     }
 
-    /// Says that claimed letters are done. Those that are not this claim's any more
-    /// are not changed.
+    /// Makes claimed letters resolved. Letters that this claim no longer holds are not changed.
     ///
     /// # Errors
     /// If the database cannot be reached.
@@ -182,9 +180,8 @@ impl DeadLetters {
         self.change(scope.into(), holder, Change::Resolve).await
     }
 
-    /// Says that claimed letters failed again: they are pending, with one attempt
-    /// more and a new reason. Those that are not this claim's any more are not
-    /// changed.
+    /// Makes claimed letters pending again after a failed attempt, with one attempt more and a new
+    /// reason. Letters that this claim no longer holds are not changed.
     ///
     /// # Errors
     /// If the database cannot be reached.
@@ -200,7 +197,7 @@ impl DeadLetters {
         self.change(scope.into(), holder, change).await
     }
 
-    /// Gives up letters that nobody holds.
+    /// Gives up letters that no claim holds.
     ///
     /// # Errors
     /// If the database cannot be reached. What was discarded before stays so.
@@ -212,10 +209,9 @@ impl DeadLetters {
         self.change(scope.into(), Holder::Nobody, change).await
     }
 
-    /// Deletes letters that were resolved or discarded at least so long ago, a part
-    /// at a time. Returns how many. See
-    /// [`dead_letter_retention`](crate::OutboxBuilder::dead_letter_retention) for having
-    /// it done.
+    /// Deletes letters that were resolved or discarded at least so long ago, a part at a time.
+    /// Returns how many. To have it done in the background, set
+    /// [`dead_letter_retention`](crate::OutboxBuilder::dead_letter_retention).
     ///
     /// # Errors
     /// If the database cannot be reached. What was deleted before stays so.

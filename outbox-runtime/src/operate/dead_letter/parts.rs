@@ -1,5 +1,4 @@
-//! A scope, a part at a time: no operation holds many letters, nor a long
-//! transaction.
+//! Works on a scope in parts, so that no operation holds many letters or a long transaction.
 
 use super::filter::DeadLetterScope;
 use crate::database::dead_letter::{self, Part};
@@ -15,8 +14,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Letters that die from now on are not part of it: a requeued one that fails
-    /// again would come round for ever.
+    /// Letters that are written from now on are not part of it. Otherwise a requeued letter that
+    /// fails again would be requeued for ever.
     pub(super) async fn of(
         db: &DatabaseConnection,
         scope: DeadLetterScope,
@@ -32,7 +31,7 @@ impl Parts {
         })
     }
 
-    /// The next part; after it [`found`](Self::found) must be told.
+    /// The next part. After it the caller must call [`found`](Self::found).
     pub(super) fn next(&mut self) -> Option<(DeadLetterScope, Part)> {
         let filter = self.scope.filter.clone();
         let mut part = Part {
@@ -50,7 +49,8 @@ impl Parts {
         (part.limit > 0).then_some((DeadLetterScope { filter, ids }, part))
     }
 
-    /// Says what the part had; fewer than asked for is the end of a filter.
+    /// Notes which letters the part had. If a filter found fewer than its limit, that was its last
+    /// part.
     pub(super) fn found(&mut self, part: Part, ids: &[i64]) {
         if self.scope.ids.is_some() {
             return;

@@ -1,8 +1,8 @@
-//! Through the queue again, to the consumer that failed and to no other.
+//! Sends dead letters through their queue again, to the consumer that failed and to no other.
 
 use super::DeadLetters;
 use super::filter::DeadLetterScope;
-use super::letter::{DeadLetterId, DeadLetterMessage};
+use super::letter::DeadLetterMessage;
 use super::parts::Parts;
 use crate::database::dead_letter::{self, Holder, Part};
 use crate::database::incoming::NewRow;
@@ -11,14 +11,13 @@ use crate::database::transaction::begin;
 use crate::event::decode::Undecodable;
 use crate::event::message::OutboxMessageId;
 use crate::event::unique::{UNIQUE_ID, nonce};
-use crate::queue::QueueId;
-use crate::queue::signal;
+use crate::queue::{DeadLetterId, QueueId, signal};
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// The header of a requeued message that names the message it was.
+/// The header of a requeued message that carries the id of the first message.
 pub const REQUEUED_FROM: &str = "outbox-requeued-from";
 
 /// How many letters one transaction requeues.
@@ -34,7 +33,7 @@ pub struct Requeued {
     pub message: OutboxMessageId,
 }
 
-/// A letter that could not be requeued, and is as it was.
+/// A letter that could not be requeued. It is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("dead letter {letter} cannot be requeued: {refusal}")]
 #[non_exhaustive]
@@ -49,7 +48,7 @@ pub struct NotRequeued {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequeueRefusal {
-    /// Nobody would get it.
+    /// Its consumer does not exist any more, so the message would never be delivered.
     #[error("queue `{queue}` has no consumer `{consumer}` any more")]
     NoConsumer {
         /// The queue.
@@ -57,7 +56,7 @@ pub enum RequeueRefusal {
         /// The consumer that failed.
         consumer: String,
     },
-    /// It cannot be repaired, for it does not decode.
+    /// It cannot be repaired, because it cannot be decoded.
     #[error(transparent)]
     Undecodable(Undecodable),
     /// The repaired event could not be written as JSON.
@@ -73,26 +72,26 @@ pub enum RequeueRefusal {
     },
 }
 
-/// What requeuing came to.
+/// The result of requeueing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct RequeueReport {
-    /// What was requeued, in order.
+    /// The letters that were requeued, in order.
     pub requeued: Vec<Requeued>,
-    /// What could not be, and why.
+    /// The letters that could not be requeued, and why.
     pub refused: Vec<NotRequeued>,
-    /// How many were asked for by id and not touched: they do not exist, are
-    /// settled already, or are somebody else's.
+    /// How many letters were requested by id and not changed: they do not exist, are already
+    /// resolved or discarded, or are held by a claim.
     pub unchanged: u64,
 }
 
-/// What the new message says.
+/// The content of the new message.
 pub(super) struct Content {
     pub(super) event_type: Cow<'static, str>,
     pub(super) payload: Vec<u8>,
 }
 
-/// Makes the new message's content of a letter.
+/// Makes the content of the new message from a letter.
 pub(super) type Repair<'a> =
     dyn FnMut(&DeadLetterMessage) -> Result<Content, RequeueRefusal> + Send + 'a;
 
@@ -129,7 +128,7 @@ impl DeadLetters {
         Ok(report)
     }
 
-    /// One transaction: new messages and what became of the letters, together.
+    /// Requeues one part. New messages and changes of their letters are one transaction.
     async fn requeue_part(
         &self,
         scope: &DeadLetterScope,
@@ -141,8 +140,8 @@ impl DeadLetters {
         let mut done = match send_part(&tx, scope, part, repair).await {
             Ok(done) => done,
             Err(error) => {
-                // Now, not when the connection is back in its pool: until then the letters
-                // are locked, and whoever tries again would pass over them.
+                // Rolls back now, not when the connection is back in its pool. Until then the
+                // letters are locked, and the next try would pass over them.
                 let _ = tx.rollback().await;
                 return Err(error);
             }
@@ -150,16 +149,15 @@ impl DeadLetters {
         tx.commit().await?;
         report.requeued.append(&mut done.requeued);
         report.refused.append(&mut done.refused);
-        done.queues.into_iter().for_each(signal::mark);
+        done.queues.into_iter().for_each(signal::send);
         Ok(done.ids)
     }
 
-    /// Sends letters that nobody holds through their queues again: each as a new
-    /// message of its key, at the end of its partition, for the consumer that
-    /// failed and no other. The letter is resolved in the same transaction and says
-    /// in `requeued_as` what the message is; the message says in its header
-    /// [`REQUEUED_FROM`] what it was. A part at a time, at most
-    /// [`requeue_rate`](Self::requeue_rate) a second.
+    /// Sends letters that no claim holds through their queues again. Each becomes a new message of
+    /// its key, at the end of its partition, for the consumer that failed and no other. The letter
+    /// is resolved in the same transaction. Its `requeued_as` names the new message, and the new
+    /// message names the first one in its header [`REQUEUED_FROM`]. Letters are sent a part at a
+    /// time, at most [`requeue_rate`](Self::requeue_rate) a second.
     ///
     /// # Errors
     /// If the database cannot be reached. What was requeued before stays so.
@@ -175,7 +173,7 @@ impl DeadLetters {
     }
 }
 
-/// What a part came to, before it is committed.
+/// The result of a part, before it is committed.
 #[derive(Default)]
 struct PartDone {
     ids: Vec<i64>,
@@ -194,7 +192,7 @@ async fn send_part(
         ids: dead_letter::eligible(tx, &scope.conditions(), Holder::Nobody, part, true).await?,
         ..PartDone::default()
     };
-    // In the order of the ids, which within a key is that of its messages.
+    // In the order of their ids. Within a key that is the order of the messages.
     for letter in DeadLetterMessage::all(dead_letter::by_ids(tx, &done.ids).await?)? {
         let queue_id = QueueId::of(&letter.queue);
         let known = dead_letter::can_be_requeued(tx, queue_id, &letter.consumer).await?;
@@ -225,8 +223,9 @@ async fn send_part(
     Ok(done)
 }
 
-/// Its own slot, whatever its key: that is where the rest of its key is. What
-/// was accepted once is not measured again. One that was repaired is another message.
+/// The new message keeps the letter's slot, because the other messages of its key are there. Limits
+/// are not checked again: the content was accepted once. A repaired message is a different message,
+/// so it gets a unique id of its own.
 fn new_row(letter: &DeadLetterMessage, content: Content) -> NewRow {
     let mut headers = letter.headers.clone();
     headers.insert(REQUEUED_FROM, letter.message_id.to_string());

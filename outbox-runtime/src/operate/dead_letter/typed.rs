@@ -2,16 +2,17 @@
 
 use super::DeadLetters;
 use super::filter::{DeadLetterFilter, DeadLetterScope};
-use super::letter::{DeadLetterId, DeadLetterMessage};
+use super::letter::DeadLetterMessage;
 use super::requeue::{Content, RequeueRefusal, RequeueReport};
 use crate::event::Event;
 use crate::event::decode::{Undecodable, decode};
+use crate::queue::DeadLetterId;
 use sea_orm::DbErr;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The dead letters of one event, made by [`DeadLetters::of`]: those in its queue
-/// that have its name or one it had earlier.
+/// The dead letters of one event, made by [`DeadLetters::of`]: those in its queue that have its
+/// name or one of its earlier names.
 pub struct TypedDeadLetters<E> {
     letters: DeadLetters,
     event: PhantomData<fn() -> E>,
@@ -21,11 +22,11 @@ pub struct TypedDeadLetters<E> {
 pub struct TypedDeadLetter<E> {
     /// The letter, with its bytes.
     pub letter: DeadLetterMessage,
-    /// The event, if the bytes are one.
+    /// The event, or why the bytes cannot be decoded.
     pub event: Result<E, Undecodable>,
 }
 
-/// Events may be secrets: they are not shown.
+/// Events may be secrets, so they are not shown.
 impl<E> fmt::Debug for TypedDeadLetter<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TypedDeadLetter")
@@ -46,7 +47,7 @@ impl<E: Event> TypedDeadLetters<E> {
     /// As [`DeadLetters::list`].
     ///
     /// # Errors
-    /// If the database cannot be read. A letter that does not decode is no error.
+    /// If the database cannot be read. A letter that cannot be decoded is no error.
     pub async fn list(&self, filter: &DeadLetterFilter) -> Result<Vec<TypedDeadLetter<E>>, DbErr> {
         let letters = self.letters.list(&typed::<E>(filter.clone())).await?;
         Ok(letters.into_iter().map(open).collect())
@@ -60,7 +61,7 @@ impl<E: Event> TypedDeadLetters<E> {
         self.letters.count(&typed::<E>(filter.clone())).await
     }
 
-    /// As [`DeadLetters::get`]; also `None` for a letter of another event.
+    /// As [`DeadLetters::get`]. `None` also for a letter of another event.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -71,9 +72,9 @@ impl<E: Event> TypedDeadLetters<E> {
         Ok(self.letters.get(id).await?.filter(mine).map(open))
     }
 
-    /// As [`DeadLetters::requeue`], with the event that `repair` makes of the one in
-    /// the letter. The letter keeps its own bytes; one that does not decode is
-    /// refused. `repair` runs inside a transaction, and again if that loses a race.
+    /// As [`DeadLetters::requeue`], with the event that `repair` makes from the one in the letter.
+    /// The letter keeps its own bytes. A letter that cannot be decoded is refused. `repair` runs
+    /// inside a transaction, and runs again if that loses a race.
     ///
     /// # Errors
     /// As for [`DeadLetters::requeue`].

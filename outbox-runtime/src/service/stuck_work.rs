@@ -1,25 +1,24 @@
-//! Once a minute: what a person should hear of before it hurts.
+//! The report of stuck work: once a minute it logs what a person should hear of before it hurts.
 
-use super::supervisor::Shared;
+use super::supervisor::ServiceContext;
 use crate::operate::stats::{OutboxStats, read};
 use std::sync::Arc;
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(60);
-/// A consumer nobody serves for this long is worth a word.
+
+/// A consumer is reported if no process that handles all its types wrote a heartbeat for so long.
 const SILENT: Duration = Duration::from_secs(120);
 
-/// Logs what is stuck.
-pub(crate) async fn run_watch(shared: Arc<Shared>) {
-    let tuning = &shared.profile.vacuum;
-    let mut failures = 0;
-    while !shared.stopping() {
-        shared.pause(EVERY).await;
-        if shared.stopping() {
+/// Logs stuck work until the outbox stops.
+pub(crate) async fn run(context: Arc<ServiceContext>) {
+    let mut supervisor = context.supervisor("the report of stuck work", &context.profile.vacuum);
+    while !context.stopping() {
+        context.pause(EVERY).await;
+        if context.stopping() {
             return;
         }
-        let pass = read(&shared.db);
-        if let Some(stats) = shared.pass("the watch", tuning, &mut failures, pass).await {
+        if let Some(stats) = supervisor.run(read(&context.db)).await {
             report(&stats);
         }
     }
@@ -31,7 +30,7 @@ fn report(stats: &OutboxStats) {
             queue_id = rows.queue_id,
             partition = rows.partition,
             messages = rows.count,
-            "messages wait that no process takes, because nobody registered their queue, or \
+            "messages wait that no process takes, because no process registered their queue, or \
              because it does not have the partition that was chosen for them; they are kept. Was \
              their consumer never started, or does a producer send to partitions of its own choice?"
         );

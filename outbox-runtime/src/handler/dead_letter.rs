@@ -1,11 +1,11 @@
-//! Telling an application that a message died.
+//! Tells the application that a message became a dead letter.
 
-use super::letter::DeadLetterId;
-use crate::handler::OutboxMessage;
+use super::OutboxMessage;
+use crate::queue::DeadLetterId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A message that has just gone to the dead letters, for
+/// A message that has just become a dead letter, for
 /// [`on_dead_letter`](crate::OutboxBuilder::on_dead_letter).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -22,18 +22,18 @@ pub struct DeadLetterNotice {
     pub reason: String,
 }
 
-/// What to call.
+/// The function that the application gave for dead letters, if any.
 #[derive(Clone, Default)]
-pub(crate) struct Hook(Option<Arc<Callback>>);
+pub(crate) struct DeadLetterHook(Option<Arc<Callback>>);
 
 type Callback = dyn Fn(&DeadLetterNotice) + Send + Sync;
 
-impl Hook {
+impl DeadLetterHook {
     pub(crate) fn new(callback: impl Fn(&DeadLetterNotice) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(callback)))
     }
 
-    /// Calls it, if there is one, and survives it.
+    /// Calls the function if there is one. Survives its panics.
     pub(crate) fn call(&self, notice: impl FnOnce() -> DeadLetterNotice) {
         let Some(callback) = &self.0 else { return };
         let notice = notice();
