@@ -6,8 +6,8 @@
 
 use crate::database::cursor::{self, ClaimRequest};
 use crate::database::sql::{execute, query};
+use crate::delivery::claim::Claim;
 use crate::delivery::consumer::Consumer;
-use crate::delivery::processor::Claim;
 use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use std::collections::HashMap;

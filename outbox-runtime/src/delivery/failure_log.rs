@@ -14,10 +14,10 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// What a consumer has logged of its failures.
 #[derive(Default)]
-pub(crate) struct FailureLog(Mutex<Said>);
+pub(crate) struct FailureLog(Mutex<LogState>);
 
 #[derive(Default)]
-struct Said {
+struct LogState {
     warned_at: Option<Instant>,
     /// Failures since then, none of them a warning.
     unwarned: u64,

@@ -34,7 +34,7 @@ impl Stop {
 }
 
 /// How a handler ended.
-pub(crate) enum Ended<T> {
+pub(crate) enum HandlerEnd<T> {
     Returned(T),
     Panicked(String),
     /// It was dropped because its lease was nearly over.
@@ -88,8 +88,8 @@ impl LeaseClock {
 
     /// Whether a handler that has just ended did not return in time: it was dropped, or it blocked
     /// its thread so that it could not be.
-    pub(crate) fn has_overrun<T>(&self, ended: &Ended<T>) -> bool {
-        matches!(ended, Ended::LeaseOver) || Instant::now() >= self.drop_at()
+    pub(crate) fn has_overrun<T>(&self, ended: &HandlerEnd<T>) -> bool {
+        matches!(ended, HandlerEnd::LeaseOver) || Instant::now() >= self.drop_at()
     }
 
     /// Whether so much of the lease is gone that another message should have a new one, and
@@ -100,13 +100,13 @@ impl LeaseClock {
 }
 
 /// What handlers of a claim have in common.
-pub(crate) struct Running {
+pub(crate) struct RunContext {
     token: CancellationToken,
     deadline: Instant,
     states: States,
 }
 
-impl Running {
+impl RunContext {
     pub(crate) fn ctx(&self, message: OutboxMessage) -> Ctx {
         let (token, states) = (self.token.clone(), self.states.clone());
         Ctx::new(message, token, self.deadline, states)
@@ -123,11 +123,11 @@ pub(crate) async fn run<T>(
     stop: &Stop,
     clock: LeaseClock,
     states: &States,
-    handlers: impl AsyncFnOnce(&Running) -> T,
+    handlers: impl AsyncFnOnce(&RunContext) -> T,
     before_drop: impl AsyncFnOnce(),
-) -> Ended<T> {
+) -> HandlerEnd<T> {
     let token = stop.stopping.child_token();
-    let running = Running {
+    let running = RunContext {
         token: token.clone(),
         deadline: clock.cancel_at(),
         states: states.clone(),
@@ -144,16 +144,16 @@ pub(crate) async fn run<T>(
         tokio::select! {
             biased;
             ended = &mut work => return match ended {
-                Ok(result) => Ended::Returned(result),
-                Err(panic) => Ended::Panicked(panic_text(&*panic)),
+                Ok(result) => HandlerEnd::Returned(result),
+                Err(panic) => HandlerEnd::Panicked(panic_text(&*panic)),
             },
             () = stop.stopped.cancelled() => {
                 stop.interrupted.fetch_add(1, Ordering::AcqRel);
-                break Ended::Stopped;
+                break HandlerEnd::Stopped;
             }
             () = tokio::time::sleep_until(next.into()) => {
                 if cancelled {
-                    break Ended::LeaseOver;
+                    break HandlerEnd::LeaseOver;
                 }
                 token.cancel();
                 cancelled = true;

@@ -1,8 +1,9 @@
 //! At least once: handlers run outside any transaction, under the lease.
 
+use super::claim::{Claim, ClaimEnd};
 use super::consumer::Consumer;
-use super::guard::{self, Ended, Running};
-use super::processor::{Claim, Next, PartitionState, Worked, give_back_late};
+use super::guard::{self, HandlerEnd, RunContext};
+use super::processor::{Next, PartitionState, give_back_late};
 use super::quarantine;
 use super::settlement::{settle_failure, settle_stopped};
 use crate::handler::{HandlerResult, Progress};
@@ -12,13 +13,13 @@ pub(crate) async fn work(
     consumer: &Consumer,
     state: &mut PartitionState,
     mut claim: Claim,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     if quarantine::must_charge(&claim) {
         let permit = consumer.statements.acquire().await;
         let held = quarantine::charge(consumer, &consumer.db, &claim).await?;
         drop(permit);
         if !held {
-            return Ok(Worked::Settled(Next::Busy));
+            return Ok(ClaimEnd::Settled(Next::Busy));
         }
         claim.is_charged();
         if claim.clock.is_half_over() {
@@ -33,7 +34,7 @@ pub(crate) async fn work(
         &consumer.stop,
         clock,
         &consumer.states,
-        async |running: &Running| {
+        async |running: &RunContext| {
             let routes = &consumer.routes;
             routes
                 .walk(None, messages, &mut progress, running, clock)
@@ -44,10 +45,12 @@ pub(crate) async fn work(
     .await;
     let overran = clock.has_overrun(&ended);
     let result = match ended {
-        Ended::Returned(result) => result,
-        Ended::Panicked(text) => HandlerResult::Retry { reason: text },
-        Ended::LeaseOver => HandlerResult::retry(guard::lease_over_text(consumer.lease.duration)),
-        Ended::Stopped => HandlerResult::retry("stopped"),
+        HandlerEnd::Returned(result) => result,
+        HandlerEnd::Panicked(text) => HandlerResult::Retry { reason: text },
+        HandlerEnd::LeaseOver => {
+            HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
+        }
+        HandlerEnd::Stopped => HandlerResult::retry("stopped"),
     };
     claim.overran = overran;
     let (done, rejected) = (progress.settled(), progress.take_rejected());
@@ -70,5 +73,5 @@ pub(crate) async fn work(
         // It came to a part only: keep that, and claim the rest anew.
         return settle_failure(consumer, &claim, done, rejected, HandlerResult::Success).await;
     }
-    Ok(Worked::Done(claim.ack(done)))
+    Ok(ClaimEnd::Done(claim.ack(done)))
 }

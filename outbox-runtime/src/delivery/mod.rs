@@ -1,6 +1,7 @@
 //! The stages: each function here is one bounded pass; loops, pauses and
 //! retries belong to the engine.
 
+pub(crate) mod claim;
 pub(crate) mod concurrent;
 pub(crate) mod consumer;
 pub(crate) mod failure_log;

@@ -5,9 +5,9 @@
 //! is a queue with several kinds of events. A type that other versions of this
 //! consumer handle, or that nobody here knows, is not ours to skip.
 
+use super::claim::Claim;
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
-use super::processor::Claim;
 use crate::database::cursor::Claimed;
 use crate::database::registration::{StoredConsumer, stored_consumer};
 use crate::handler::OutboxMessage;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const SEEN_RECENTLY: Duration = Duration::from_secs(60);
 
 /// A claim, looked at.
-pub(super) enum Opened {
+pub(super) enum OpenedClaim {
     /// Messages to handle; none if all were passed over.
     Ours(Claim),
     /// The first message is of a type this process has no handler for.
@@ -37,7 +37,7 @@ pub(super) async fn open<C: ConnectionTrait>(
     partition: u32,
     claimed: Claimed,
     clock: LeaseClock,
-) -> Result<Opened, DbErr> {
+) -> Result<OpenedClaim, DbErr> {
     let attempts = claimed.attempts.unwrap_or_default();
     let mut claim = Claim {
         partition,
@@ -66,10 +66,10 @@ pub(super) async fn open<C: ConnectionTrait>(
             Some(_) if row.done => claim.recorded = true,
             Some(body) if body.target.as_ref().is_some_and(|t| *t != consumer.name) => {}
             Some(body) => {
-                let sorted = sort(consumer, conn, &body.event_type, &mut stored).await?;
-                if sorted != Sorted::PassedOver {
-                    if sorted != Sorted::Ours && !first {
-                        return Ok(Opened::Ours(claim));
+                let decision = decide_route(consumer, conn, &body.event_type, &mut stored).await?;
+                if decision != RouteDecision::PassOver {
+                    if decision != RouteDecision::Ours && !first {
+                        return Ok(OpenedClaim::Ours(claim));
                     }
                     let queue = &consumer.queue;
                     let message = OutboxMessage::new(
@@ -81,24 +81,24 @@ pub(super) async fn open<C: ConnectionTrait>(
                     );
                     claim.messages.push(message);
                 }
-                if let Sorted::Foreign { elsewhere } = sorted {
+                if let RouteDecision::Foreign { elsewhere } = decision {
                     (claim.last_seq, claim.last_id) = (row.seq, row.id);
-                    return Ok(Opened::Foreign { claim, elsewhere });
+                    return Ok(OpenedClaim::Foreign { claim, elsewhere });
                 }
             }
         }
         (claim.last_seq, claim.last_id) = (row.seq, row.id);
         first = false;
     }
-    Ok(Opened::Ours(claim))
+    Ok(OpenedClaim::Ours(claim))
 }
 
 /// Whose an event type is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sorted {
+pub(super) enum RouteDecision {
     Ours,
     /// Nobody's of this consumer.
-    PassedOver,
+    PassOver,
     /// That of another process, perhaps of none.
     Foreign {
         /// Whether a process that has a handler was seen recently.
@@ -109,26 +109,26 @@ pub(super) enum Sorted {
 /// Says whose an event type is. What the database knows of the consumer is asked
 /// after the claim, and once: whoever registered before these messages were
 /// enqueued is in the answer.
-pub(super) async fn sort<C: ConnectionTrait>(
+pub(super) async fn decide_route<C: ConnectionTrait>(
     consumer: &Consumer,
     conn: &C,
     event_type: &str,
     stored: &mut Option<StoredConsumer>,
-) -> Result<Sorted, DbErr> {
+) -> Result<RouteDecision, DbErr> {
     if consumer.handles(event_type) {
-        return Ok(Sorted::Ours);
+        return Ok(RouteDecision::Ours);
     }
     if stored.is_none() {
         *stored = Some(stored_consumer(conn, consumer.queue_id, &consumer.name).await?);
     }
     let Some(stored) = stored else {
-        return Ok(Sorted::Ours);
+        return Ok(RouteDecision::Ours);
     };
     if !stored.handles(event_type) && consumer.known_types.contains(event_type) {
-        return Ok(Sorted::PassedOver);
+        return Ok(RouteDecision::PassOver);
     }
     let complete = consumer.handles_all(&stored.event_types);
-    Ok(Sorted::Foreign {
+    Ok(RouteDecision::Foreign {
         elsewhere: !complete && stored.silent_for < SEEN_RECENTLY,
     })
 }

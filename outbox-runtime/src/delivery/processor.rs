@@ -1,16 +1,16 @@
 //! One partition of one consumer: claim, hand over to the mode, go on.
 
+use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
-use super::opening::{Opened, open};
+use super::opening::{OpenedClaim, open};
 use super::settlement::{bury_exhausted, exhausted, give_back, settle_failure};
 use super::wakes::Wakes;
 use super::{leased, quarantine, transaction, transactional};
 use crate::config::Pace;
-use crate::database::attempts::Attempts;
 use crate::database::claims::QuickClaim;
-use crate::database::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
-use crate::handler::{HandlerResult, OutboxMessage};
+use crate::database::cursor::{self, Ack, ClaimRequest, Place, Refuse};
+use crate::handler::HandlerResult;
 use crate::queue::PartitionId;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
@@ -90,83 +90,6 @@ pub(crate) enum Next {
     Busy,
 }
 
-/// A claim to work on.
-pub(crate) struct Claim {
-    pub(crate) partition: u32,
-    pub(crate) partition_id: PartitionId,
-    pub(crate) epoch: i64,
-    pub(crate) clock: LeaseClock,
-    /// Up to where messages go one at a time, after a claim that died.
-    pub(crate) recovering: Option<i64>,
-    /// What is on record of the one message, if it has a record.
-    pub(crate) attempts: Attempts,
-    /// Whether it is charged with a death that it has not died yet.
-    pub(super) charged: bool,
-    /// Whether its handler did not return in time.
-    pub(super) overran: bool,
-    /// Whether there are records of attempts of what it takes.
-    pub(super) recorded: bool,
-    /// Messages for this consumer.
-    pub(crate) messages: Vec<OutboxMessage>,
-    /// The last number claimed, passed-over messages included.
-    pub(super) last_seq: i64,
-    /// The id of that message.
-    pub(super) last_id: i64,
-}
-
-impl Claim {
-    /// The place in the partition once `count` messages are done.
-    pub(crate) fn processed_after(&self, count: usize) -> i64 {
-        self.messages
-            .get(count)
-            .map_or(self.last_seq, |next| next.sequence() - 1)
-    }
-
-    /// A death is on record for its message.
-    pub(super) fn is_charged(&mut self) {
-        (self.charged, self.recorded) = (true, true);
-    }
-
-    /// The message that is charged with a death.
-    pub(super) fn charged_message(&self) -> Option<i64> {
-        let first = self.messages.first().filter(|_| self.charged);
-        first.map(OutboxMessage::sequence)
-    }
-
-    pub(crate) fn ack(&self, count: usize) -> Ack {
-        let processed = self.processed_after(count);
-        let next = self.messages.get(count);
-        Ack {
-            epoch: self.epoch,
-            processed,
-            anchor: next.map_or((self.last_seq, self.last_id), |next| {
-                (next.sequence(), next.id().get())
-            }),
-            claimed: self.recovering.unwrap_or(processed).max(processed),
-            forget_attempts: self.recorded,
-            charged: self.charged_message().filter(|_| !self.overran),
-        }
-    }
-}
-
-/// What a claim found, since when its lease is trusted, and the transaction for its
-/// handlers, where they have one.
-pub(crate) struct Found {
-    pub(super) claimed: Claimed,
-    pub(super) clock: LeaseClock,
-    pub(super) tx: Option<DatabaseTransaction>,
-}
-
-/// How a claim ended for the turn that made it.
-pub(crate) enum Worked {
-    /// All done; to be acknowledged with the next claim.
-    Done(Ack),
-    /// All done and acknowledged, and this is the next claim.
-    Chained(Found),
-    /// Settled; the lease is given back.
-    Settled(Next),
-}
-
 /// Works on a partition for one turn. Without `wakes` nothing is waited for.
 pub(crate) async fn turn(
     consumer: &Consumer,
@@ -228,7 +151,7 @@ pub(crate) async fn turn(
                 found
             }
         };
-        let Found {
+        let ClaimAnswer {
             mut claimed,
             clock,
             tx,
@@ -262,28 +185,28 @@ pub(crate) async fn turn(
             None => open(consumer, &consumer.db, partition, claimed, clock).await?,
         };
         let worked = match opened {
-            Opened::Ours(claim) if exhausted(consumer, &claim) => {
+            OpenedClaim::Ours(claim) if exhausted(consumer, &claim) => {
                 release_any(tx).await;
                 state.lost_races = 0;
                 bury_exhausted(consumer, &claim).await?
             }
-            Opened::Foreign { claim, elsewhere } => {
+            OpenedClaim::Foreign { claim, elsewhere } => {
                 leave_or_fail(consumer, &claim, elsewhere, tx).await?
             }
             // The database answered so late that a handler might be dropped for want of time.
-            Opened::Ours(claim) if clock.is_half_over() => {
+            OpenedClaim::Ours(claim) if clock.is_half_over() => {
                 give_back_late(consumer, &claim, tx).await?
             }
-            Opened::Ours(claim) if consumer.is_transactional() => {
+            OpenedClaim::Ours(claim) if consumer.is_transactional() => {
                 transactional::work(consumer, state, claim, tx, last).await?
             }
-            Opened::Ours(claim) => leased::work(consumer, state, claim).await?,
+            OpenedClaim::Ours(claim) => leased::work(consumer, state, claim).await?,
         };
         match worked {
-            Worked::Done(ack) => state.unsaved = Some(ack),
-            Worked::Chained(found) => chained = Some(found),
-            Worked::Settled(Next::Again) if !last => {}
-            Worked::Settled(next) => return Ok(next),
+            ClaimEnd::Done(ack) => state.unsaved = Some(ack),
+            ClaimEnd::Chained(found) => chained = Some(found),
+            ClaimEnd::Settled(Next::Again) if !last => {}
+            ClaimEnd::Settled(next) => return Ok(next),
         }
     }
     Ok(Next::Again)
@@ -294,7 +217,7 @@ pub(super) async fn give_back_late(
     consumer: &Consumer,
     claim: &Claim,
     tx: Option<DatabaseTransaction>,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     tracing::warn!(
         queue = &*consumer.queue,
         partition = claim.partition,
@@ -327,7 +250,7 @@ async fn leave_or_fail(
     claim: &Claim,
     elsewhere: bool,
     tx: Option<DatabaseTransaction>,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     let event_type = claim.messages[0].event_type();
     if elsewhere {
         tracing::debug!(
@@ -339,7 +262,7 @@ async fn leave_or_fail(
         );
         give_back(consumer, claim, tx).await?;
         let pause = FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64());
-        return Ok(Worked::Settled(Next::Later(pause)));
+        return Ok(ClaimEnd::Settled(Next::Later(pause)));
     }
     release_any(tx).await;
     let reason = format!(
@@ -357,7 +280,7 @@ async fn claim(
     state: &mut PartitionState,
     limit: u32,
     refuse: Refuse,
-) -> Result<Found, DbErr> {
+) -> Result<ClaimAnswer, DbErr> {
     let saving = state.unsaved.is_some();
     let request = ClaimRequest {
         partition_id,
@@ -374,7 +297,7 @@ async fn claim(
     if consumer.is_transactional() {
         return transaction::claim(consumer, request).await;
     }
-    let found = |claimed, clock| Found {
+    let found = |claimed, clock| ClaimAnswer {
         claimed,
         clock,
         tx: None,

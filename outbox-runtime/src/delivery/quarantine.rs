@@ -12,8 +12,8 @@
 //! handler that blocks until its lease is lost, each time, must come to an end too. Nor does it where
 //! an answer was lost, and with it whether there is a charge: then one may stay that should not.
 
+use super::claim::Claim;
 use super::consumer::Consumer;
-use super::processor::Claim;
 use crate::database::attempts;
 use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DbErr};

@@ -1,6 +1,6 @@
 //! Which handler gets which message, and handing messages over, run by run.
 
-use super::guard::{LeaseClock, Limit, Running};
+use super::guard::{LeaseClock, Limit, RunContext};
 use super::transaction::{abort, is_over};
 use crate::config::RetryPolicy;
 use crate::handler::{
@@ -143,7 +143,7 @@ impl Routes {
         tx: Option<&DatabaseTransaction>,
         messages: &[OutboxMessage],
         progress: &mut Progress,
-        running: &Running,
+        running: &RunContext,
         clock: LeaseClock,
     ) -> HandlerResult {
         let mut before = 0;

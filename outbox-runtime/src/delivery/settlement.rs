@@ -1,8 +1,9 @@
 //! Writing down how a claim ended that did not end well.
 
+use super::claim::{Claim, ClaimEnd};
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
-use super::processor::{Claim, Next, Worked};
+use super::processor::Next;
 use super::quarantine;
 use crate::config::LONGEST_DELAY;
 use crate::database::attempts::{self, AttemptChange, AttemptNote, Attempts};
@@ -32,12 +33,12 @@ pub(super) fn is_exhausted(
     most.unsigned_abs() >= consumer.retry(message.event_type()).max_attempts
 }
 
-pub(super) async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result<Worked, DbErr> {
+pub(super) async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result<ClaimEnd, DbErr> {
     let message = &claim.messages[0];
     let reason = exhausted_reason(consumer, message).await?;
     let burial = burial(message, claim.attempts.total(), &reason);
     settle(consumer, claim, 1, None, vec![burial]).await?;
-    Ok(Worked::Settled(Next::Again))
+    Ok(ClaimEnd::Settled(Next::Again))
 }
 
 /// Why a message is buried without another attempt.
@@ -63,7 +64,7 @@ pub(crate) async fn settle_failure(
     done: usize,
     rejected: Vec<(usize, String)>,
     failed: HandlerResult,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     let attempts = claim.attempts.total().saturating_add(1);
     let mut burials: Vec<Burial> = rejected
         .into_iter()
@@ -93,7 +94,7 @@ pub(crate) async fn settle_failure(
         }
     }
     settle(consumer, claim, done, note, burials).await?;
-    Ok(Worked::Settled(next))
+    Ok(ClaimEnd::Settled(next))
 }
 
 /// What is to be done with a message.
@@ -167,7 +168,7 @@ pub(crate) async fn settle_stopped(
     claim: &Claim,
     done: usize,
     rejected: Vec<(usize, String)>,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     let burials = rejected
         .into_iter()
         .map(|(index, reason)| {
@@ -176,7 +177,7 @@ pub(crate) async fn settle_stopped(
         })
         .collect();
     settle(consumer, claim, done, uncharged(claim, done), burials).await?;
-    Ok(Worked::Settled(Next::Again))
+    Ok(ClaimEnd::Settled(Next::Again))
 }
 
 /// Gives a claim back of which nothing ran, on the connection in hand if there is one: the pool
@@ -185,10 +186,10 @@ pub(super) async fn give_back(
     consumer: &Consumer,
     claim: &Claim,
     tx: Option<DatabaseTransaction>,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     let uncharged = uncharged(claim, 0);
     settle_at(consumer, claim, claim.ack(0), uncharged, Vec::new(), tx).await?;
-    Ok(Worked::Settled(Next::Again))
+    Ok(ClaimEnd::Settled(Next::Again))
 }
 
 /// Takes back the charge, if there is one and its message is not done.
@@ -257,7 +258,7 @@ async fn settle_at(
     };
     let written = write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
     if let Some(seq) = claim.charged_message()
-        && written == Written::Lost
+        && written == SettlementEnd::LeaseLost
         && !claim.overran
     {
         quarantine::take_back(consumer, claim.partition_id, seq).await;
@@ -267,11 +268,11 @@ async fn settle_at(
 
 /// What became of a settlement.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum SettlementEnd {
     /// It is written.
-    Yes,
+    Written,
     /// The lease was lost: nothing is written.
-    Lost,
+    LeaseLost,
     /// The lease was lost, and an answer too: it may be written or not.
     Unknown,
 }
@@ -284,7 +285,7 @@ pub(super) async fn write(
     clock: LeaseClock,
     outcome: &Settlement<'_>,
     mut tx: Option<DatabaseTransaction>,
-) -> Result<Written, DbErr> {
+) -> Result<SettlementEnd, DbErr> {
     let mut pause = Duration::from_millis(5);
     let (mut refused, mut unanswered) = (0, false);
     loop {
@@ -307,13 +308,13 @@ pub(super) async fn write(
         match settled {
             Ok(Found::Settled(letters)) => {
                 announce(consumer, messages, &outcome.burials, &letters);
-                return Ok(Written::Yes);
+                return Ok(SettlementEnd::Written);
             }
             Ok(Found::Overtaken(letters)) => {
                 announce(consumer, messages, &outcome.burials, &letters);
                 return Ok(match outcome.keep {
-                    None => Written::Yes,
-                    Some(_) => Written::Unknown,
+                    None => SettlementEnd::Written,
+                    Some(_) => SettlementEnd::Unknown,
                 });
             }
             Ok(Found::Unknown) => {
@@ -328,8 +329,8 @@ pub(super) async fn write(
                     "lost the lease; {written}"
                 );
                 return Ok(match unanswered {
-                    false => Written::Lost,
-                    true => Written::Unknown,
+                    false => SettlementEnd::LeaseLost,
+                    true => SettlementEnd::Unknown,
                 });
             }
             // A refused statement will be refused again; one more try is for luck.

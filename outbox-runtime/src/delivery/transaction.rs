@@ -8,9 +8,9 @@
 //! sqlx counts how deep transactions are nested. The statements here end a transaction and
 //! begin the next in one go, so that its count stays right.
 
+use super::claim::ClaimAnswer;
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
-use super::processor::Found;
 use crate::database::cursor::{self, ClaimRequest};
 use crate::database::dialect::{Dialect, handler_transaction_options};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
@@ -41,12 +41,15 @@ const ABORT_SQLITE: &str = "\
 /// Takes a connection, claims on it, and keeps it for the handlers. Not on SQLite:
 /// there the connection is the only writer from the claim on, and the
 /// others wait in pauses of up to 100 ms (measured: half the throughput).
-pub(super) async fn claim(consumer: &Consumer, request: ClaimRequest<'_>) -> Result<Found, DbErr> {
+pub(super) async fn claim(
+    consumer: &Consumer,
+    request: ClaimRequest<'_>,
+) -> Result<ClaimAnswer, DbErr> {
     if is_sqlite(consumer) {
         let clock = LeaseClock::start(consumer.lease);
         let claimed = cursor::claim(&consumer.db, &request).await?;
         let tx = None;
-        return Ok(Found { claimed, clock, tx });
+        return Ok(ClaimAnswer { claimed, clock, tx });
     }
     let tx = begin(consumer).await?;
     let clock = LeaseClock::start(consumer.lease);
@@ -57,7 +60,7 @@ pub(super) async fn claim(consumer: &Consumer, request: ClaimRequest<'_>) -> Res
     } else {
         Some(commit_and_begin(tx).await?)
     };
-    Ok(Found { claimed, clock, tx })
+    Ok(ClaimAnswer { claimed, clock, tx })
 }
 
 pub(super) fn is_sqlite(consumer: &Consumer) -> bool {

@@ -16,9 +16,10 @@
 //! The first transaction of a claim is in hand before the claim is made
 //! ([`transaction`](super::transaction)).
 
+use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::consumer::Consumer;
-use super::guard::{self, Ended, LeaseClock, Running};
-use super::processor::{Claim, Found, Next, PartitionState, Worked, give_back_late};
+use super::guard::{self, HandlerEnd, LeaseClock, RunContext};
+use super::processor::{Next, PartitionState, give_back_late};
 use super::quarantine;
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
 use super::transaction::{
@@ -42,11 +43,11 @@ pub(crate) async fn work(
     mut claim: Claim,
     mut tx: Option<DatabaseTransaction>,
     last: bool,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     if quarantine::must_charge(&claim) {
         let charged = match charge(consumer, &mut claim, tx.take()).await {
             Ok(Some(charged)) => charged,
-            Ok(None) => return Ok(Worked::Settled(Next::Busy)),
+            Ok(None) => return Ok(ClaimEnd::Settled(Next::Busy)),
             // No handler ran: nobody is charged.
             Err(error) => {
                 settle_stopped(consumer, &claim, 0, Vec::new()).await?;
@@ -89,7 +90,7 @@ pub(crate) async fn work(
             },
         };
         let ran = match run(consumer, &mut claim, tx, chunk.clone(), chain).await {
-            Ok(Ran::Raced(error)) if state.lost_races >= LOST_RACES => {
+            Ok(TransactionEnd::Raced(error)) if state.lost_races >= LOST_RACES => {
                 charge_for_races(consumer, &claim, &error, chunk.len() == 1)
             }
             Ok(ran) => ran,
@@ -99,7 +100,7 @@ pub(crate) async fn work(
             }
         };
         match ran {
-            Ran::Chained(found) => {
+            TransactionEnd::Chained(found) => {
                 state.lost_races = 0;
                 state.succeeded(consumer.tuning.batch_size);
                 if found.claimed.cut {
@@ -108,11 +109,11 @@ pub(crate) async fn work(
                 }
                 if paced && !last {
                     state.place = found.claimed.place;
-                    return Ok(Worked::Settled(Next::Again));
+                    return Ok(ClaimEnd::Settled(Next::Again));
                 }
-                return Ok(Worked::Chained(found));
+                return Ok(ClaimEnd::Chained(found));
             }
-            Ran::Committed(count) => {
+            TransactionEnd::Committed(count) => {
                 state.lost_races = 0;
                 done += count;
                 if done == total || claim.clock.is_half_over() {
@@ -123,7 +124,7 @@ pub(crate) async fn work(
                 size = if suspect || alone { 1 } else { size * 2 };
                 suspect = false;
             }
-            Ran::Failed { after, .. } if chunk.len() > 1 => {
+            TransactionEnd::Failed { after, .. } if chunk.len() > 1 => {
                 if claim.clock.is_half_over() {
                     state.shrink_to(if after > 0 { after } else { chunk.len() / 2 });
                     return settle_stopped(consumer, &claim, done, Vec::new()).await;
@@ -131,26 +132,28 @@ pub(crate) async fn work(
                 size = after.max(1);
                 suspect = after > 0;
             }
-            Ran::Failed { result, .. } => {
+            TransactionEnd::Failed { result, .. } => {
                 state.failed_after(done, consumer.tuning.degradation_threshold);
                 let settled = settle_failure(consumer, &claim, done, Vec::new(), result).await?;
-                if matches!(settled, Worked::Settled(Next::Again)) {
+                if matches!(settled, ClaimEnd::Settled(Next::Again)) {
                     // It is buried; its races are none of the next message's.
                     state.lost_races = 0;
                 }
                 return Ok(settled);
             }
-            Ran::Unsure => {
+            TransactionEnd::Unsure => {
                 size = 1;
                 alone = true;
             }
-            Ran::Raced(error) => {
+            TransactionEnd::Raced(error) => {
                 state.lost_races += 1;
                 settle_aborted(consumer, &claim, done, &error).await?;
                 return Err(error);
             }
-            Ran::Stopped => return settle_stopped(consumer, &claim, done, Vec::new()).await,
-            Ran::Lost => {
+            TransactionEnd::Stopped => {
+                return settle_stopped(consumer, &claim, done, Vec::new()).await;
+            }
+            TransactionEnd::Lost => {
                 if let Some(seq) = claim.charged_message().filter(|_| !claim.overran) {
                     quarantine::take_back(consumer, claim.partition_id, seq).await;
                 }
@@ -160,16 +163,16 @@ pub(crate) async fn work(
                     consumer = consumer.name,
                     "the lease was lost: rolled back"
                 );
-                return Ok(Worked::Settled(Next::Busy));
+                return Ok(ClaimEnd::Settled(Next::Busy));
             }
-            Ran::LeftOpen => {
+            TransactionEnd::LeftOpen => {
                 tracing::warn!(
                     queue = &*consumer.queue,
                     partition = claim.partition,
                     consumer = consumer.name,
                     "a handler left a nested transaction open: rolled back"
                 );
-                return Ok(Worked::Settled(Next::Busy));
+                return Ok(ClaimEnd::Settled(Next::Busy));
             }
         }
     }
@@ -205,7 +208,12 @@ async fn charge(
 
 /// A transaction that could not be committed once more. A message is charged for that if it is
 /// alone; several are split.
-fn charge_for_races(consumer: &Consumer, claim: &Claim, error: &DbErr, alone: bool) -> Ran {
+fn charge_for_races(
+    consumer: &Consumer,
+    claim: &Claim,
+    error: &DbErr,
+    alone: bool,
+) -> TransactionEnd {
     if alone {
         tracing::warn!(
             queue = &*consumer.queue,
@@ -218,13 +226,13 @@ fn charge_for_races(consumer: &Consumer, claim: &Claim, error: &DbErr, alone: bo
     }
     let reason =
         format!("its transaction could not be committed more than {LOST_RACES} times: {error}");
-    Ran::failed(HandlerResult::retry(reason))
+    TransactionEnd::failed(HandlerResult::retry(reason))
 }
 
 /// How a transaction ended.
-enum Ran {
+enum TransactionEnd {
     /// Everything is committed, together with the next claim.
-    Chained(Found),
+    Chained(ClaimAnswer),
     /// So many messages are committed.
     Committed(usize),
     /// Rolled back: so many messages were fine, the next one was not.
@@ -243,7 +251,7 @@ enum Ran {
     LeftOpen,
 }
 
-impl Ran {
+impl TransactionEnd {
     /// Rolled back because a handler left a nested transaction open: which of several
     /// messages did, is not known.
     fn nested(messages: usize) -> Self {
@@ -266,7 +274,7 @@ async fn run(
     tx: DatabaseTransaction,
     chunk: Range<usize>,
     chain: Option<(u32, Option<&Place>)>,
-) -> Result<Ran, DbErr> {
+) -> Result<TransactionEnd, DbErr> {
     let dialect = Dialect::of(&consumer.db)?;
     let spanned = dialect == Dialect::MySql;
     if spanned {
@@ -279,7 +287,7 @@ async fn run(
         &consumer.stop,
         clock,
         &consumer.states,
-        async |running: &Running| {
+        async |running: &RunContext| {
             let routes = &consumer.routes;
             routes
                 .walk(Some(&tx), messages, &mut progress, running, clock)
@@ -293,20 +301,22 @@ async fn run(
     claim.overran = clock.has_overrun(&ended);
     let messages = &claim.messages[chunk.clone()];
     let result = match ended {
-        Ended::Returned(result) => result,
-        Ended::Panicked(reason) => HandlerResult::Retry { reason },
-        Ended::LeaseOver => HandlerResult::retry(guard::lease_over_text(consumer.lease.duration)),
-        Ended::Stopped => {
+        HandlerEnd::Returned(result) => result,
+        HandlerEnd::Panicked(reason) => HandlerResult::Retry { reason },
+        HandlerEnd::LeaseOver => {
+            HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
+        }
+        HandlerEnd::Stopped => {
             roll_back(tx).await;
-            return Ok(Ran::Stopped);
+            return Ok(TransactionEnd::Stopped);
         }
     };
     if result != HandlerResult::Success {
         roll_back(tx).await;
         return Ok(if consumer.stop.excuses(&result) {
-            Ran::Stopped
+            TransactionEnd::Stopped
         } else {
-            Ran::Failed {
+            TransactionEnd::Failed {
                 after: count,
                 result,
             }
@@ -316,7 +326,7 @@ async fn run(
     // PostgreSQL tells with the claim.
     if dialect != Dialect::Postgres && has_nested(&tx).await {
         roll_back(tx).await;
-        return Ok(Ran::nested(messages.len()));
+        return Ok(TransactionEnd::nested(messages.len()));
     }
     let span = if spanned {
         tx.execute_unprepared(END_SPAN).await.map(drop)
@@ -333,11 +343,11 @@ async fn run(
     match committed {
         Ok(ran) => Ok(ran),
         // Nobody's fault, unless it happens again and again.
-        Err(error) if classify(&error) == ErrorClass::Race => Ok(Ran::Raced(error)),
+        Err(error) if classify(&error) == ErrorClass::Race => Ok(TransactionEnd::Raced(error)),
         // The handlers said it went well, the database says otherwise: one of
         // them ignored an error. A lost connection is nobody's fault.
         Err(error) if classify(&error) == ErrorClass::Statement => {
-            Ok(Ran::failed(HandlerResult::retry(format!(
+            Ok(TransactionEnd::failed(HandlerResult::retry(format!(
                 "its transaction could not be completed, probably because the handler ignored an \
              error of the database: {error}"
             ))))
@@ -353,7 +363,7 @@ async fn commit(
     before: usize,
     count: usize,
     tx: DatabaseTransaction,
-) -> Result<Ran, DbErr> {
+) -> Result<TransactionEnd, DbErr> {
     let processed = claim.processed_after(before + count);
     let held = cursor::advance(
         &tx,
@@ -366,13 +376,13 @@ async fn commit(
     .await?;
     if !held {
         roll_back(tx).await;
-        return Ok(Ran::Lost);
+        return Ok(TransactionEnd::Lost);
     }
     tx.commit().await?;
     if took_effect(&consumer.db, consumer, claim, processed).await? {
-        Ok(Ran::Committed(count))
+        Ok(TransactionEnd::Committed(count))
     } else {
-        Ok(Ran::LeftOpen)
+        Ok(TransactionEnd::LeftOpen)
     }
 }
 
@@ -397,7 +407,7 @@ async fn commit_and_claim(
     limit: u32,
     place: Option<&Place>,
     tx: DatabaseTransaction,
-) -> Result<Ran, DbErr> {
+) -> Result<TransactionEnd, DbErr> {
     let clock = LeaseClock::start(consumer.lease);
     let request = ClaimRequest {
         partition_id: claim.partition_id,
@@ -416,22 +426,22 @@ async fn commit_and_claim(
     let claimed = cursor::claim(&tx, &request).await?;
     if !claimed.acked {
         roll_back(tx).await;
-        return Ok(Ran::Lost);
+        return Ok(TransactionEnd::Lost);
     }
     if !claimed.outermost {
         roll_back(tx).await;
-        return Ok(Ran::nested(claim.messages.len()));
+        return Ok(TransactionEnd::nested(claim.messages.len()));
     }
     let tx = if claimed.rows.is_empty() || is_sqlite(consumer) {
         tx.commit().await?;
         if claimed.rows.is_empty()
             && !took_effect(&*consumer.kept, consumer, claim, processed).await?
         {
-            return Ok(Ran::LeftOpen);
+            return Ok(TransactionEnd::LeftOpen);
         }
         None
     } else {
         Some(commit_and_begin(tx).await?)
     };
-    Ok(Ran::Chained(Found { claimed, clock, tx }))
+    Ok(TransactionEnd::Chained(ClaimAnswer { claimed, clock, tx }))
 }

@@ -1,10 +1,10 @@
 //! What became of messages, and writing it down.
 
-use super::super::guard::{self, Ended, LeaseClock};
+use super::super::guard::{self, HandlerEnd, LeaseClock};
 use super::super::processor::{FOREIGN_PAUSE, Next};
 use super::super::quarantine;
-use super::super::settlement::{self, Verdict, Written, burial, verdict};
-use super::{Finished, SAVE_AFTER, Session, Signals};
+use super::super::settlement::{self, SettlementEnd, Verdict, burial, verdict};
+use super::{FinishedTask, SAVE_AFTER, Session, Signals};
 use crate::database::attempts::{AttemptChange, AttemptNote, Attempts};
 use crate::database::settlement::Settlement;
 use crate::handler::HandlerResult;
@@ -14,8 +14,8 @@ use tokio::task::JoinError;
 
 impl Session<'_> {
     /// Notes what became of a message.
-    pub(super) fn finished(&mut self, finished: Result<Finished, JoinError>) {
-        let Ok(Finished {
+    pub(super) fn finished(&mut self, finished: Result<FinishedTask, JoinError>) {
+        let Ok(FinishedTask {
             seq,
             ended,
             overran,
@@ -29,12 +29,12 @@ impl Session<'_> {
         let consumer = self.consumer;
         let result = match (ended, rejected) {
             (_, Some(reason)) => HandlerResult::Reject { reason },
-            (Ended::Returned(result), None) => result,
-            (Ended::Panicked(reason), None) => HandlerResult::Retry { reason },
-            (Ended::LeaseOver, None) => {
+            (HandlerEnd::Returned(result), None) => result,
+            (HandlerEnd::Panicked(reason), None) => HandlerResult::Retry { reason },
+            (HandlerEnd::LeaseOver, None) => {
                 HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
             }
-            (Ended::Stopped, None) => HandlerResult::retry("stopped"),
+            (HandlerEnd::Stopped, None) => HandlerResult::retry("stopped"),
         };
         let Some(item) = self.lanes.message(seq) else {
             return;
@@ -133,7 +133,7 @@ impl Session<'_> {
         };
         let written = settlement::write(consumer, &notes.buried, self.clock, &outcome, None).await;
         match written {
-            Ok(Written::Yes) => {
+            Ok(SettlementEnd::Written) => {
                 self.note_charge(&outcome.notes);
                 self.epoch += 1;
                 self.clock = clock;
@@ -146,7 +146,7 @@ impl Session<'_> {
                 Ok(true)
             }
             written => {
-                if matches!(written, Ok(Written::Unknown)) {
+                if matches!(written, Ok(SettlementEnd::Unknown)) {
                     // Whether there is a charge to take back is not known.
                     self.charged = None;
                 }

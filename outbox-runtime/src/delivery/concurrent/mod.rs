@@ -15,7 +15,7 @@ mod reading;
 mod starting;
 
 use super::consumer::Consumer;
-use super::guard::{Ended, LeaseClock, Stop};
+use super::guard::{HandlerEnd, LeaseClock, Stop};
 use super::lanes::Lanes;
 use super::processor::Next;
 use crate::config::backoff;
@@ -81,8 +81,8 @@ struct Session<'a> {
     partition: u32,
     epoch: i64,
     clock: LeaseClock,
-    lanes: Lanes<Item>,
-    tasks: JoinSet<Finished>,
+    lanes: Lanes<WindowMessage>,
+    tasks: JoinSet<FinishedTask>,
     /// Cancelled when the lease is lost.
     stop: Stop,
     /// Cancelled a little later, when what still runs is dropped.
@@ -121,7 +121,7 @@ struct Session<'a> {
     retry_at: Option<Instant>,
 }
 
-struct Item {
+struct WindowMessage {
     message: OutboxMessage,
     /// What is on record, without a charge for the attempt under way.
     attempts: Attempts,
@@ -143,9 +143,9 @@ impl Notes {
     }
 }
 
-struct Finished {
+struct FinishedTask {
     seq: i64,
-    ended: Ended<HandlerResult>,
+    ended: HandlerEnd<HandlerResult>,
     /// Whether the handler did not return in time.
     overran: bool,
     rejected: Option<String>,

@@ -1,7 +1,7 @@
 //! Which messages are known: up to the window, and not too many bytes.
 
-use super::super::opening::{Sorted, sort};
-use super::{Item, Session};
+use super::super::opening::{RouteDecision, decide_route};
+use super::{Session, WindowMessage};
 use crate::database::registration::StoredConsumer;
 use crate::database::window::{self, Known};
 use crate::handler::OutboxMessage;
@@ -84,16 +84,16 @@ impl Session<'_> {
             self.lanes.add_done(seq);
             return Ok(true);
         }
-        match sort(consumer, &consumer.db, &body.event_type, stored).await? {
-            Sorted::PassedOver => {
+        match decide_route(consumer, &consumer.db, &body.event_type, stored).await? {
+            RouteDecision::PassOver => {
                 self.lanes.add_done(seq);
                 return Ok(true);
             }
-            Sorted::Foreign { elsewhere: true } => {
+            RouteDecision::Foreign { elsewhere: true } => {
                 self.foreign = true;
                 return Ok(false);
             }
-            Sorted::Ours | Sorted::Foreign { elsewhere: false } => {}
+            RouteDecision::Ours | RouteDecision::Foreign { elsewhere: false } => {}
         }
         let attempts = known.attempt.map(|attempt| attempt.attempts);
         let due = known.attempt.map(|attempt| attempt.due_in);
@@ -102,7 +102,7 @@ impl Session<'_> {
         let key = body.key.clone();
         let queue = &consumer.queue;
         let message = OutboxMessage::new(queue, self.partition, &known.row, body, 0);
-        let item = Item {
+        let item = WindowMessage {
             message,
             attempts: attempts.unwrap_or_default(),
             charged: false,

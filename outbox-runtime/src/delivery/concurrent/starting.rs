@@ -1,9 +1,9 @@
 //! Which of the known messages run.
 
-use super::super::guard::{self, Ended, LeaseClock, Running};
+use super::super::guard::{self, HandlerEnd, LeaseClock, RunContext};
 use super::super::processor::SOLITUDE_PAUSE;
 use super::super::settlement::{exhausted_reason, is_exhausted};
-use super::{Finished, Session, Signals};
+use super::{FinishedTask, Session, Signals};
 use crate::database::attempts::{AttemptChange, AttemptNote};
 use crate::handler::Progress;
 use sea_orm::DbErr;
@@ -124,15 +124,15 @@ impl Session<'_> {
             // Each has the time of a lease, which is renewed meanwhile.
             let clock = LeaseClock::start(lease);
             let messages = [message];
-            let call = async |running: &Running| {
+            let call = async |running: &RunContext| {
                 routes
                     .walk(None, &messages, &mut progress, running, clock)
                     .await
             };
             let ended = guard::run(&stop, clock, &states, call, guard::nothing);
             let ended = lost.run_until_cancelled(ended).await;
-            let ended = ended.unwrap_or(Ended::LeaseOver);
-            Finished {
+            let ended = ended.unwrap_or(HandlerEnd::LeaseOver);
+            FinishedTask {
                 seq,
                 overran: clock.has_overrun(&ended),
                 ended,
