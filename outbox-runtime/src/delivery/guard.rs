@@ -22,14 +22,16 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Whether a failure may be due to our asking the handler to finish: it is
-    /// not counted then.
-    pub(crate) fn excuses(&self, result: &HandlerResult) -> bool {
-        let retry = matches!(
-            result,
-            HandlerResult::Retry { .. } | HandlerResult::RetryAfter { .. }
-        );
-        retry && self.stopping.is_cancelled()
+    /// Does not count a failure that may be due to our asking the handler to finish.
+    pub(crate) fn excuse(&self, end: AttemptEnd) -> AttemptEnd {
+        match end {
+            AttemptEnd::Result(HandlerResult::Retry { .. } | HandlerResult::RetryAfter { .. })
+                if self.stopping.is_cancelled() =>
+            {
+                AttemptEnd::Stopped
+            }
+            end => end,
+        }
     }
 }
 
@@ -41,6 +43,26 @@ pub(crate) enum HandlerEnd<T> {
     LeaseOver,
     /// It was dropped because the process stops.
     Stopped,
+}
+
+/// What counts of an attempt.
+pub(crate) enum AttemptEnd {
+    /// The handler said so, or its end says so for it.
+    Result(HandlerResult),
+    /// The process stops: nothing counts.
+    Stopped,
+}
+
+impl HandlerEnd<HandlerResult> {
+    /// What counts of it. A panic and the end of the lease are failures.
+    pub(crate) fn attempt(self, lease: Duration) -> AttemptEnd {
+        AttemptEnd::Result(match self {
+            Self::Returned(result) => result,
+            Self::Panicked(reason) => HandlerResult::Retry { reason },
+            Self::LeaseOver => HandlerResult::retry(lease_over_text(lease)),
+            Self::Stopped => return AttemptEnd::Stopped,
+        })
+    }
 }
 
 /// The time a claim gives a handler, from the moment before it was asked for:
@@ -241,6 +263,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// What is told of a handler that was dropped.
-pub(crate) fn lease_over_text(lease: Duration) -> String {
+fn lease_over_text(lease: Duration) -> String {
     format!("cancelled: it did not finish within its lease of {lease:?}")
 }

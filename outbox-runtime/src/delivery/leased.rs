@@ -2,7 +2,7 @@
 
 use super::claim::{Claim, ClaimEnd};
 use super::consumer::Consumer;
-use super::guard::{self, HandlerEnd, RunContext};
+use super::guard::{self, AttemptEnd, RunContext};
 use super::processor::{Next, PartitionState, give_back_late};
 use super::quarantine;
 use super::settlement::{settle_failure, settle_stopped};
@@ -44,19 +44,12 @@ pub(crate) async fn work(
     )
     .await;
     let overran = clock.has_overrun(&ended);
-    let result = match ended {
-        HandlerEnd::Returned(result) => result,
-        HandlerEnd::Panicked(text) => HandlerResult::Retry { reason: text },
-        HandlerEnd::LeaseOver => {
-            HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
-        }
-        HandlerEnd::Stopped => HandlerResult::retry("stopped"),
-    };
     claim.overran = overran;
     let (done, rejected) = (progress.settled(), progress.take_rejected());
-    if consumer.stop.excuses(&result) {
+    let attempt = ended.attempt(consumer.lease.duration);
+    let AttemptEnd::Result(result) = consumer.stop.excuse(attempt) else {
         return settle_stopped(consumer, &claim, done, rejected).await;
-    }
+    };
     let messages = &claim.messages;
     let failed = result != HandlerResult::Success && done < messages.len();
     if failed && progress.is_ambiguous() {

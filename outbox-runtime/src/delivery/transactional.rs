@@ -18,7 +18,7 @@
 
 use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::consumer::Consumer;
-use super::guard::{self, HandlerEnd, LeaseClock, RunContext};
+use super::guard::{self, AttemptEnd, LeaseClock, RunContext};
 use super::processor::{Next, PartitionState, give_back_late};
 use super::quarantine;
 use super::settlement::{settle_aborted, settle_failure, settle_stopped};
@@ -300,26 +300,15 @@ async fn run(
     let count = progress.settled();
     claim.overran = clock.has_overrun(&ended);
     let messages = &claim.messages[chunk.clone()];
-    let result = match ended {
-        HandlerEnd::Returned(result) => result,
-        HandlerEnd::Panicked(reason) => HandlerResult::Retry { reason },
-        HandlerEnd::LeaseOver => {
-            HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
-        }
-        HandlerEnd::Stopped => {
-            roll_back(tx).await;
-            return Ok(TransactionEnd::Stopped);
-        }
-    };
-    if result != HandlerResult::Success {
+    let attempt = ended.attempt(consumer.lease.duration);
+    if !matches!(attempt, AttemptEnd::Result(HandlerResult::Success)) {
         roll_back(tx).await;
-        return Ok(if consumer.stop.excuses(&result) {
-            TransactionEnd::Stopped
-        } else {
-            TransactionEnd::Failed {
+        return Ok(match consumer.stop.excuse(attempt) {
+            AttemptEnd::Stopped => TransactionEnd::Stopped,
+            AttemptEnd::Result(result) => TransactionEnd::Failed {
                 after: count,
                 result,
-            }
+            },
         });
     }
     let whole = count == messages.len();

@@ -1,6 +1,6 @@
 //! What became of messages, and writing it down.
 
-use super::super::guard::{self, HandlerEnd, LeaseClock};
+use super::super::guard::{AttemptEnd, LeaseClock};
 use super::super::processor::{FOREIGN_PAUSE, Next};
 use super::super::quarantine;
 use super::super::settlement::{self, SettlementEnd, Verdict, burial, verdict};
@@ -27,24 +27,19 @@ impl Session<'_> {
             return;
         };
         let consumer = self.consumer;
-        let result = match (ended, rejected) {
-            (_, Some(reason)) => HandlerResult::Reject { reason },
-            (HandlerEnd::Returned(result), None) => result,
-            (HandlerEnd::Panicked(reason), None) => HandlerResult::Retry { reason },
-            (HandlerEnd::LeaseOver, None) => {
-                HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
-            }
-            (HandlerEnd::Stopped, None) => HandlerResult::retry("stopped"),
+        let attempt = match rejected {
+            Some(reason) => AttemptEnd::Result(HandlerResult::Reject { reason }),
+            None => ended.attempt(consumer.lease.duration),
         };
         let Some(item) = self.lanes.message(seq) else {
             return;
         };
-        if consumer.stop.excuses(&result) {
+        let AttemptEnd::Result(result) = consumer.stop.excuse(attempt) else {
             if item.charged {
                 self.take_back_charge(seq);
             }
             return self.lanes.postpone(seq, None);
-        }
+        };
         let (attempts, charged) = (item.attempts, item.charged);
         self.overran |= overran && charged;
         match verdict(consumer, &item.message, attempts, result) {
