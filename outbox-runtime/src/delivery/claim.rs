@@ -2,11 +2,21 @@
 
 use super::guard::LeaseClock;
 use super::processor::Next;
+use super::quarantine::Charge;
 use crate::database::attempts::Attempts;
 use crate::database::cursor::{Ack, Claimed};
 use crate::handler::OutboxMessage;
 use crate::queue::PartitionId;
 use sea_orm::DatabaseTransaction;
+
+/// What the database answered to a claim.
+pub(crate) struct ClaimAnswer {
+    pub(super) claimed: Claimed,
+    /// Since when the lease is trusted.
+    pub(super) clock: LeaseClock,
+    /// The transaction for the handlers, where they have one.
+    pub(super) tx: Option<DatabaseTransaction>,
+}
 
 /// A claim to work on.
 pub(crate) struct Claim {
@@ -14,14 +24,12 @@ pub(crate) struct Claim {
     pub(crate) partition_id: PartitionId,
     pub(crate) epoch: i64,
     pub(crate) clock: LeaseClock,
-    /// Up to where messages go one at a time, after a claim that died.
+    /// After a claim that died: up to where messages are suspects, and are claimed one at a time.
     pub(crate) recovering: Option<i64>,
     /// What is on record of the one message, if it has a record.
     pub(crate) attempts: Attempts,
-    /// Whether it is charged with a death that it has not died yet.
-    pub(super) charged: bool,
-    /// Whether its handler did not return in time.
-    pub(super) overran: bool,
+    /// The death that its message is charged with, if it is a suspect.
+    pub(super) charge: Option<Charge>,
     /// Whether there are records of attempts of what it takes.
     pub(super) recorded: bool,
     /// Messages for this consumer.
@@ -40,17 +48,14 @@ impl Claim {
             .map_or(self.last_seq, |next| next.sequence() - 1)
     }
 
-    /// A death is on record for its message.
-    pub(super) fn is_charged(&mut self) {
-        (self.charged, self.recorded) = (true, true);
+    /// Remembers whether the handler did not return in time.
+    pub(super) fn set_overran(&mut self, overran: bool) {
+        if let Some(charge) = &mut self.charge {
+            charge.set_overran(overran);
+        }
     }
 
-    /// The message that is charged with a death.
-    pub(super) fn charged_message(&self) -> Option<i64> {
-        let first = self.messages.first().filter(|_| self.charged);
-        first.map(OutboxMessage::sequence)
-    }
-
+    /// Acknowledges the first `count` messages.
     pub(crate) fn ack(&self, count: usize) -> Ack {
         let processed = self.processed_after(count);
         let next = self.messages.get(count);
@@ -62,25 +67,17 @@ impl Claim {
             }),
             claimed: self.recovering.unwrap_or(processed).max(processed),
             forget_attempts: self.recorded,
-            charged: self.charged_message().filter(|_| !self.overran),
+            charged: self.charge.and_then(Charge::taken_back_without_lease),
         }
     }
 }
 
-/// What a claim found, since when its lease is trusted, and the transaction for its
-/// handlers, where they have one.
-pub(crate) struct ClaimAnswer {
-    pub(super) claimed: Claimed,
-    pub(super) clock: LeaseClock,
-    pub(super) tx: Option<DatabaseTransaction>,
-}
-
-/// How a claim ended for the turn that made it.
+/// How a claim ended, for the turn that made it.
 pub(crate) enum ClaimEnd {
-    /// All done; to be acknowledged with the next claim.
+    /// Every message is done. The next claim acknowledges them.
     Done(Ack),
-    /// All done and acknowledged, and this is the next claim.
+    /// Every message is done and acknowledged, and this is the next claim.
     Chained(ClaimAnswer),
-    /// Settled; the lease is given back.
+    /// It is settled: what happened is written down, and the lease is given back.
     Settled(Next),
 }

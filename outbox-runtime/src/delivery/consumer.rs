@@ -4,10 +4,8 @@ use super::failure_log::FailureLog;
 use super::guard::Stop;
 use super::route::Routes;
 use crate::config::{LeaseConfig, RetryPolicy, WorkerTuning};
-use crate::database::attempts::Attempts;
 use crate::database::claims::Claims;
 use crate::database::connection_cache::Kept;
-use crate::database::cursor::Refuse;
 use crate::database::registration::registered_types;
 use crate::handler::states::States;
 use crate::operate::dead_letter::Hook;
@@ -95,20 +93,5 @@ impl Consumer {
 
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
-    }
-
-    /// What may be claimed beside other suspects. Two suspects that run side by side are both
-    /// charged for what one of them does. So from its second death on a suspect runs alone in a
-    /// process, or from the first if there is no second.
-    pub(crate) fn refuse(&self) -> Refuse {
-        match self.routes.fewest_attempts() {
-            1 => Refuse::Suspect,
-            _ => Refuse::ChargedSuspect,
-        }
-    }
-
-    /// Whether a suspect with such a record must be the only one.
-    pub(crate) fn needs_solitude(&self, attempts: Attempts) -> bool {
-        attempts.deaths > 0 || self.routes.fewest_attempts() == 1
     }
 }

@@ -3,9 +3,9 @@
 use super::claim::{Claim, ClaimEnd};
 use super::consumer::Consumer;
 use super::guard::{self, AttemptEnd, RunContext};
-use super::processor::{Next, PartitionState, give_back_late};
+use super::processor::{Next, PartitionState};
 use super::quarantine;
-use super::settlement::{settle_failure, settle_stopped};
+use super::settlement::{give_back_late, settle_failure, settle_stopped};
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::DbErr;
 
@@ -15,13 +15,9 @@ pub(crate) async fn work(
     mut claim: Claim,
 ) -> Result<ClaimEnd, DbErr> {
     if quarantine::must_charge(&claim) {
-        let permit = consumer.statements.acquire().await;
-        let held = quarantine::charge(consumer, &consumer.db, &claim).await?;
-        drop(permit);
-        if !held {
+        if !quarantine::charge_from_pool(consumer, &mut claim).await? {
             return Ok(ClaimEnd::Settled(Next::Busy));
         }
-        claim.is_charged();
         if claim.clock.is_half_over() {
             return give_back_late(consumer, &claim, None).await;
         }
@@ -44,7 +40,7 @@ pub(crate) async fn work(
     )
     .await;
     let overran = clock.has_overrun(&ended);
-    claim.overran = overran;
+    claim.set_overran(overran);
     let (done, rejected) = (progress.settled(), progress.take_rejected());
     let attempt = ended.attempt(consumer.lease.duration);
     let AttemptEnd::Result(result) = consumer.stop.excuse(attempt) else {

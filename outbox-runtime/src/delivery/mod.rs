@@ -2,6 +2,7 @@
 //! retries belong to the engine.
 
 pub(crate) mod claim;
+mod claiming;
 pub(crate) mod concurrent;
 pub(crate) mod consumer;
 pub(crate) mod failure_log;

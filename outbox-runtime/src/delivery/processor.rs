@@ -1,17 +1,20 @@
-//! One partition of one consumer: claim, hand over to the mode, go on.
+//! A turn: works on one partition of one consumer for a while. It claims, hands the messages over
+//! to the consumer's mode, and goes on with the next claim, until there is nothing to do or other
+//! partitions should have their turn.
 
 use super::claim::{Claim, ClaimAnswer, ClaimEnd};
+use super::claiming::claim;
 use super::consumer::Consumer;
-use super::guard::LeaseClock;
 use super::opening::{OpenedClaim, open};
-use super::settlement::{bury_exhausted, exhausted, give_back, settle_failure};
+use super::quarantine::{SOLITUDE_PAUSE, TurnQuarantine};
+use super::settlement::{
+    bury_exhausted, exhausted, give_back, give_back_late, release_any, settle_failure,
+};
 use super::wakes::Wakes;
-use super::{leased, quarantine, transaction, transactional};
+use super::{leased, transactional};
 use crate::config::Pace;
-use crate::database::claims::QuickClaim;
-use crate::database::cursor::{self, Ack, ClaimRequest, Place, Refuse};
+use crate::database::cursor::{Ack, Claimed, Place};
 use crate::handler::HandlerResult;
-use crate::queue::PartitionId;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
@@ -25,9 +28,6 @@ const LINGER: Duration = Duration::from_millis(5);
 /// How long a partition is left to a process that can handle its next message.
 pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a suspect waits before it asks again whether it may go on alone.
-pub(super) const SOLITUDE_PAUSE: Duration = Duration::from_millis(20);
-
 /// What is remembered of a partition between turns.
 pub(crate) struct PartitionState {
     /// How many messages to claim: fewer after a failure, doubling with success.
@@ -38,9 +38,8 @@ pub(crate) struct PartitionState {
     pub(crate) place: Option<Place>,
     /// Failed batches in a row.
     failures: u32,
-    /// Whether the next message must be alone among those suspected of killing
-    /// the process.
-    suspected: bool,
+    /// Whether the next message is a suspect that must be alone in the process.
+    pub(super) suspected: bool,
     /// Transactions in a row whose commit lost a race, of messages that are still there.
     pub(super) lost_races: u32,
 }
@@ -66,6 +65,13 @@ impl PartitionState {
     pub(crate) fn shrink_to(&mut self, messages: usize) {
         let messages = u32::try_from(messages).unwrap_or(u32::MAX);
         self.limit = messages.clamp(1, self.limit.max(1));
+    }
+
+    /// A claim had more messages than their bytes allow: what is read and not kept is read again.
+    pub(super) fn shrink_if_cut(&mut self, claimed: &Claimed) {
+        if claimed.cut {
+            self.shrink_to(claimed.rows.len());
+        }
     }
 
     /// A batch failed after so many messages: the next is no larger than that.
@@ -97,149 +103,179 @@ pub(crate) async fn turn(
     state: &mut PartitionState,
     wakes: Option<&Wakes>,
 ) -> Result<Next, DbErr> {
-    let partition_id = consumer.queue_id.partition(partition);
-    let mut chained = None;
-    // Kept until what was done in solitude is acknowledged, with the next claim.
-    let mut alone = None;
-    let mut pace = Pace::new(&consumer.tuning);
-    let began = Instant::now();
-    // Once it is, it stays so: what was claimed last says nothing of what is left.
-    let mut last = false;
-    let mut more = true;
-    for batch in 0.. {
-        let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
-        let long = batch >= BATCHES_PER_TURN || (batch > 0 && began.elapsed() >= LONG_TURN);
-        // Its connection is one of the pool's: others may be waiting for that too.
-        let held_long = consumer.is_transactional() && began.elapsed() >= LONG_TURN;
-        last |= stop || held_long || (long && consumer.is_crowded());
-        if batch > 0 && !last {
-            tokio::time::sleep(pace.next()).await;
+    Turn::new(consumer, partition, state, wakes).run().await
+}
+
+/// A turn under way.
+struct Turn<'a> {
+    consumer: &'a Consumer,
+    partition: u32,
+    state: &'a mut PartitionState,
+    wakes: Option<&'a Wakes>,
+    pace: Pace,
+    began: Instant,
+    /// How many claims were worked on.
+    batches: u32,
+    /// Whether nothing new is claimed any more: what is done is acknowledged, and the turn ends.
+    last: bool,
+    /// Whether there may be more messages than the last claim returned.
+    more: bool,
+    quarantine: TurnQuarantine,
+    /// A claim that was made together with the acknowledgement of the one before.
+    chained: Option<ClaimAnswer>,
+}
+
+impl<'a> Turn<'a> {
+    fn new(
+        consumer: &'a Consumer,
+        partition: u32,
+        state: &'a mut PartitionState,
+        wakes: Option<&'a Wakes>,
+    ) -> Self {
+        Self {
+            consumer,
+            partition,
+            state,
+            wakes,
+            pace: Pace::new(&consumer.tuning),
+            began: Instant::now(),
+            batches: 0,
+            last: false,
+            more: true,
+            quarantine: TurnQuarantine::default(),
+            chained: None,
         }
-        if let Some(wakes) = wakes {
-            if !more && !last && state.unsaved.is_some() && !consumer.is_crowded() {
-                tokio::select! {
-                    () = wakes.wait(LINGER) => {}
-                    () = consumer.stop.stopping.cancelled() => {}
+    }
+
+    async fn run(mut self) -> Result<Next, DbErr> {
+        loop {
+            self.decide_if_last();
+            self.pause().await;
+            let mut answer = match self.chained.take() {
+                Some(answer) => answer,
+                None if self.last && self.state.unsaved.is_none() => {
+                    return Ok(self.next_turn());
                 }
-            }
-            // A chained claim has looked already: a signal since then is not heard yet.
-            if chained.is_none() {
-                wakes.heard();
-            }
-        }
-        let found = match chained.take() {
-            Some(found) => found,
-            None if last && state.unsaved.is_none() => return Ok(next_turn(&mut pace)),
-            None => {
-                if state.suspected && state.unsaved.is_none() {
-                    alone = alone.or_else(|| consumer.solitude.try_acquire().ok());
-                    if alone.is_none() {
+                None => {
+                    if !self.quarantine.enter(self.consumer, self.state) {
                         return Ok(Next::Later(SOLITUDE_PAUSE));
                     }
+                    self.claim().await?
                 }
-                let limit = if last { 0 } else { state.limit };
-                let refuse = match alone {
-                    Some(_) => Refuse::None,
-                    None => consumer.refuse(),
-                };
-                let found = claim(consumer, partition_id, state, limit, refuse).await?;
-                more = found.claimed.cut || found.claimed.rows.len() >= limit as usize;
-                if found.claimed.cut {
-                    // What is read and not kept is read again.
-                    state.shrink_to(found.claimed.rows.len());
-                }
-                found
+            };
+            if !answer.claimed.free {
+                return Ok(Next::Busy);
             }
+            self.state.place = answer.claimed.place.take();
+            self.state.suspected = false;
+            if answer.claimed.rows.is_empty() {
+                return Ok(self.without_messages(&answer.claimed));
+            }
+            self.quarantine
+                .leave_unless_needed(self.consumer, &answer.claimed);
+            match self.work_on(answer).await? {
+                ClaimEnd::Done(ack) => self.state.unsaved = Some(ack),
+                ClaimEnd::Chained(answer) => self.chained = Some(answer),
+                ClaimEnd::Settled(Next::Again) if !self.last => {}
+                ClaimEnd::Settled(next) => return Ok(next),
+            }
+            self.batches = self.batches.saturating_add(1);
+        }
+    }
+
+    /// Once it is the last batch, it stays so: what was claimed last says nothing of what is left.
+    fn decide_if_last(&mut self) {
+        let consumer = self.consumer;
+        let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
+        let long = self.batches >= BATCHES_PER_TURN
+            || (self.batches > 0 && self.began.elapsed() >= LONG_TURN);
+        // Its connection is one of the pool's: others may be waiting for that too.
+        let held_long = consumer.is_transactional() && self.began.elapsed() >= LONG_TURN;
+        self.last |= stop || held_long || (long && consumer.is_crowded());
+    }
+
+    /// Waits for the pace between two batches. If nothing is left to claim, waits a little for
+    /// the next message, so that one statement acknowledges and claims.
+    async fn pause(&mut self) {
+        if self.batches > 0 && !self.last {
+            tokio::time::sleep(self.pace.next()).await;
+        }
+        let Some(wakes) = self.wakes else {
+            return;
         };
-        let ClaimAnswer {
-            mut claimed,
-            clock,
-            tx,
-        } = found;
-        if !claimed.free {
-            return Ok(Next::Busy);
+        let linger = !self.more && !self.last && self.state.unsaved.is_some();
+        if linger && !self.consumer.is_crowded() {
+            tokio::select! {
+                () = wakes.wait(LINGER) => {}
+                () = self.consumer.stop.stopping.cancelled() => {}
+            }
         }
-        state.place = claimed.place.take();
-        let refused = claimed.recovering.is_some() && alone.is_none();
-        state.suspected = false;
-        if claimed.rows.is_empty() {
-            return Ok(match claimed.due_in {
-                Some(due_in) if due_in > 0 => {
-                    Next::Later(Duration::from_micros(due_in.unsigned_abs()))
-                }
-                _ if refused && !last => {
-                    state.suspected = true;
-                    Next::Again
-                }
-                _ if last => next_turn(&mut pace),
-                _ => Next::Rest,
-            });
+        // A chained claim has looked already: a signal since then is not heard yet.
+        if self.chained.is_none() {
+            wakes.heard();
         }
-        let attempts = claimed.attempts.unwrap_or_default();
-        if claimed.recovering.is_none() || !consumer.needs_solitude(attempts) {
-            alone = None;
+    }
+
+    /// Acknowledges what is unsaved, and claims messages unless this is the last batch.
+    async fn claim(&mut self) -> Result<ClaimAnswer, DbErr> {
+        let limit = if self.last { 0 } else { self.state.limit };
+        let refuse = self.quarantine.refuse(self.consumer);
+        let partition_id = self.consumer.queue_id.partition(self.partition);
+        let answer = claim(self.consumer, partition_id, self.state, limit, refuse).await?;
+        let claimed = &answer.claimed;
+        self.more = claimed.cut || claimed.rows.len() >= limit as usize;
+        self.state.shrink_if_cut(claimed);
+        Ok(answer)
+    }
+
+    /// How the turn goes on if a claim returned no messages.
+    fn without_messages(&mut self, claimed: &Claimed) -> Next {
+        match claimed.due_in {
+            Some(due_in) if due_in > 0 => Next::Later(Duration::from_micros(due_in.unsigned_abs())),
+            _ if self.quarantine.may_have_refused(claimed) && !self.last => {
+                self.state.suspected = true;
+                Next::Again
+            }
+            _ if self.last => self.next_turn(),
+            _ => Next::Rest,
         }
+    }
+
+    /// Leaves the pause before the next batch to the time without the permit.
+    fn next_turn(&mut self) -> Next {
+        match self.pace.next() {
+            Duration::ZERO => Next::Again,
+            pause => Next::Later(pause),
+        }
+    }
+
+    /// Hands a claim over to the consumer's mode, unless its handler is not to run.
+    async fn work_on(&mut self, answer: ClaimAnswer) -> Result<ClaimEnd, DbErr> {
+        let (consumer, partition) = (self.consumer, self.partition);
+        let ClaimAnswer { claimed, clock, tx } = answer;
         // On the connection in hand, if there is one: it may be the last of the pool.
         let opened = match &tx {
             Some(tx) => open(consumer, tx, partition, claimed, clock).await?,
             None => open(consumer, &consumer.db, partition, claimed, clock).await?,
         };
-        let worked = match opened {
+        match opened {
             OpenedClaim::Ours(claim) if exhausted(consumer, &claim) => {
                 release_any(tx).await;
-                state.lost_races = 0;
-                bury_exhausted(consumer, &claim).await?
+                self.state.lost_races = 0;
+                bury_exhausted(consumer, &claim).await
             }
             OpenedClaim::Foreign { claim, elsewhere } => {
-                leave_or_fail(consumer, &claim, elsewhere, tx).await?
+                leave_or_fail(consumer, &claim, elsewhere, tx).await
             }
             // The database answered so late that a handler might be dropped for want of time.
             OpenedClaim::Ours(claim) if clock.is_half_over() => {
-                give_back_late(consumer, &claim, tx).await?
+                give_back_late(consumer, &claim, tx).await
             }
             OpenedClaim::Ours(claim) if consumer.is_transactional() => {
-                transactional::work(consumer, state, claim, tx, last).await?
+                transactional::work(consumer, self.state, claim, tx, self.last).await
             }
-            OpenedClaim::Ours(claim) => leased::work(consumer, state, claim).await?,
-        };
-        match worked {
-            ClaimEnd::Done(ack) => state.unsaved = Some(ack),
-            ClaimEnd::Chained(found) => chained = Some(found),
-            ClaimEnd::Settled(Next::Again) if !last => {}
-            ClaimEnd::Settled(next) => return Ok(next),
+            OpenedClaim::Ours(claim) => leased::work(consumer, self.state, claim).await,
         }
-    }
-    Ok(Next::Again)
-}
-
-/// Gives back a claim that was answered when half of its time was over. Nobody is charged.
-pub(super) async fn give_back_late(
-    consumer: &Consumer,
-    claim: &Claim,
-    tx: Option<DatabaseTransaction>,
-) -> Result<ClaimEnd, DbErr> {
-    tracing::warn!(
-        queue = &*consumer.queue,
-        partition = claim.partition,
-        consumer = consumer.name,
-        lease = ?consumer.lease.duration,
-        "the database took half of a lease to answer the claim; it is given back"
-    );
-    give_back(consumer, claim, tx).await
-}
-
-/// Gives back the connection of handlers that are not going to run.
-async fn release_any(tx: Option<DatabaseTransaction>) {
-    if let Some(tx) = tx {
-        transaction::release(tx).await;
-    }
-}
-
-/// The pause that is due before the next batch is made without the permit.
-fn next_turn(pace: &mut Pace) -> Next {
-    match pace.next() {
-        Duration::ZERO => Next::Again,
-        pause => Next::Later(pause),
     }
 }
 
@@ -271,70 +307,4 @@ async fn leave_or_fail(
     );
     let failed = HandlerResult::Retry { reason };
     settle_failure(consumer, claim, 0, Vec::new(), failed).await
-}
-
-/// Acknowledges what is unsaved and claims up to `limit` messages.
-async fn claim(
-    consumer: &Consumer,
-    partition_id: PartitionId,
-    state: &mut PartitionState,
-    limit: u32,
-    refuse: Refuse,
-) -> Result<ClaimAnswer, DbErr> {
-    let saving = state.unsaved.is_some();
-    let request = ClaimRequest {
-        partition_id,
-        consumer: &consumer.name,
-        owner: &consumer.owner,
-        lease: consumer.lease.duration,
-        limit,
-        most_bytes: consumer.most_bytes(),
-        ack: state.unsaved.take(),
-        place: state.place.as_ref(),
-        refuse,
-        asynchronous: consumer.asynchronous,
-    };
-    if consumer.is_transactional() {
-        return transaction::claim(consumer, request).await;
-    }
-    let found = |claimed, clock| ClaimAnswer {
-        claimed,
-        clock,
-        tx: None,
-    };
-    if let Some(claims) = &consumer.claims
-        && let Some(quick) = QuickClaim::of(&request)
-        && let Some((claimed, began)) = claims.claim(quick).await
-    {
-        return Ok(found(claimed, LeaseClock::since(began, consumer.lease)));
-    }
-    let permit = consumer.statements.acquire().await;
-    let clock = LeaseClock::start(consumer.lease);
-    match cursor::claim(&*consumer.kept, &request).await {
-        Ok(mut claimed) => {
-            if saving && !claimed.acked {
-                if let Some(seq) = request.ack.as_ref().and_then(|ack| ack.charged) {
-                    drop(permit);
-                    quarantine::take_back(consumer, partition_id, seq).await;
-                    // What was claimed anew was read before that.
-                    let again = claimed.rows.first().is_some_and(|row| row.seq == seq);
-                    if let Some(attempts) = claimed.attempts.as_mut().filter(|_| again) {
-                        attempts.deaths -= 1;
-                    }
-                }
-                tracing::warn!(
-                    queue = &*consumer.queue,
-                    partition = partition_id.number(),
-                    consumer = consumer.name,
-                    "lost the lease; what was done will be delivered again"
-                );
-            }
-            Ok(found(claimed, clock))
-        }
-        Err(error) => {
-            // Whether it was saved is unknown; saying it again does no harm.
-            state.unsaved = request.ack;
-            Err(error)
-        }
-    }
 }

@@ -4,7 +4,8 @@ use super::claim::{Claim, ClaimEnd};
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
 use super::processor::Next;
-use super::quarantine;
+use super::quarantine::{self, Charge};
+use super::transaction;
 use crate::config::LONGEST_DELAY;
 use crate::database::attempts::{self, AttemptChange, AttemptNote, Attempts};
 use crate::database::cursor::Ack;
@@ -81,7 +82,7 @@ pub(crate) async fn settle_failure(
                 note = Some(AttemptNote {
                     seq: message.sequence(),
                     change: AttemptChange::Failed {
-                        charged: claim.charged,
+                        charged: claim.charge.is_some(),
                         delay,
                         reason,
                     },
@@ -192,13 +193,33 @@ pub(super) async fn give_back(
     Ok(ClaimEnd::Settled(Next::Again))
 }
 
+/// Gives back a claim that was answered when half of its time was over. Nobody is charged.
+pub(super) async fn give_back_late(
+    consumer: &Consumer,
+    claim: &Claim,
+    tx: Option<DatabaseTransaction>,
+) -> Result<ClaimEnd, DbErr> {
+    tracing::warn!(
+        queue = &*consumer.queue,
+        partition = claim.partition,
+        consumer = consumer.name,
+        lease = ?consumer.lease.duration,
+        "the database took half of a lease to answer the claim; it is given back"
+    );
+    give_back(consumer, claim, tx).await
+}
+
+/// Gives back the connection of handlers that are not going to run.
+pub(super) async fn release_any(tx: Option<DatabaseTransaction>) {
+    if let Some(tx) = tx {
+        transaction::release(tx).await;
+    }
+}
+
 /// Takes back the charge, if there is one and its message is not done.
 fn uncharged(claim: &Claim, done: usize) -> Option<AttemptNote> {
-    let seq = claim.charged_message().filter(|_| done == 0)?;
-    Some(AttemptNote {
-        seq,
-        change: AttemptChange::TakenBack,
-    })
+    let charge = claim.charge.filter(|_| done == 0)?;
+    Some(quarantine::taken_back(charge.seq()))
 }
 
 /// Gives a claim back that the database did not let us finish.
@@ -257,9 +278,8 @@ async fn settle_at(
         keep: None,
     };
     let written = write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
-    if let Some(seq) = claim.charged_message()
-        && written == SettlementEnd::LeaseLost
-        && !claim.overran
+    if written == SettlementEnd::LeaseLost
+        && let Some(seq) = claim.charge.and_then(Charge::taken_back_without_lease)
     {
         quarantine::take_back(consumer, claim.partition_id, seq).await;
     }

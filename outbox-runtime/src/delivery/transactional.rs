@@ -19,12 +19,10 @@
 use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::consumer::Consumer;
 use super::guard::{self, AttemptEnd, LeaseClock, RunContext};
-use super::processor::{Next, PartitionState, give_back_late};
-use super::quarantine;
-use super::settlement::{settle_aborted, settle_failure, settle_stopped};
-use super::transaction::{
-    abort, begin, commit_and_begin, has_nested, is_sqlite, release, roll_back,
-};
+use super::processor::{Next, PartitionState};
+use super::quarantine::{self, Charge};
+use super::settlement::{give_back_late, settle_aborted, settle_failure, settle_stopped};
+use super::transaction::{abort, begin, commit_and_begin, has_nested, is_sqlite, roll_back};
 use crate::database::cursor::{self, ClaimRequest, Place};
 use crate::database::dialect::{Dialect, ErrorClass, classify};
 use crate::handler::{HandlerResult, Progress};
@@ -45,7 +43,7 @@ pub(crate) async fn work(
     last: bool,
 ) -> Result<ClaimEnd, DbErr> {
     if quarantine::must_charge(&claim) {
-        let charged = match charge(consumer, &mut claim, tx.take()).await {
+        let charged = match quarantine::charge_in(consumer, &mut claim, tx.take()).await {
             Ok(Some(charged)) => charged,
             Ok(None) => return Ok(ClaimEnd::Settled(Next::Busy)),
             // No handler ran: nobody is charged.
@@ -103,10 +101,7 @@ pub(crate) async fn work(
             TransactionEnd::Chained(found) => {
                 state.lost_races = 0;
                 state.succeeded(consumer.tuning.batch_size);
-                if found.claimed.cut {
-                    // What is read and not kept is read again.
-                    state.shrink_to(found.claimed.rows.len());
-                }
+                state.shrink_if_cut(&found.claimed);
                 if paced && !last {
                     state.place = found.claimed.place;
                     return Ok(ClaimEnd::Settled(Next::Again));
@@ -154,7 +149,7 @@ pub(crate) async fn work(
                 return settle_stopped(consumer, &claim, done, Vec::new()).await;
             }
             TransactionEnd::Lost => {
-                if let Some(seq) = claim.charged_message().filter(|_| !claim.overran) {
+                if let Some(seq) = claim.charge.and_then(Charge::taken_back_without_lease) {
                     quarantine::take_back(consumer, claim.partition_id, seq).await;
                 }
                 tracing::warn!(
@@ -174,34 +169,6 @@ pub(crate) async fn work(
                 );
                 return Ok(ClaimEnd::Settled(Next::Busy));
             }
-        }
-    }
-}
-
-/// Charges a suspect on the connection of its handler, and commits that. `None` if the lease was
-/// lost.
-async fn charge(
-    consumer: &Consumer,
-    claim: &mut Claim,
-    tx: Option<DatabaseTransaction>,
-) -> Result<Option<DatabaseTransaction>, DbErr> {
-    let tx = match tx {
-        Some(tx) => tx,
-        None => begin(consumer).await?,
-    };
-    match quarantine::charge(consumer, &tx, claim).await {
-        Ok(true) => {
-            let tx = commit_and_begin(tx).await?;
-            claim.is_charged();
-            Ok(Some(tx))
-        }
-        Ok(false) => {
-            release(tx).await;
-            Ok(None)
-        }
-        Err(error) => {
-            release(tx).await;
-            Err(error)
         }
     }
 }
@@ -298,7 +265,7 @@ async fn run(
     )
     .await;
     let count = progress.settled();
-    claim.overran = clock.has_overrun(&ended);
+    claim.set_overran(clock.has_overrun(&ended));
     let messages = &claim.messages[chunk.clone()];
     let attempt = ended.attempt(consumer.lease.duration);
     if !matches!(attempt, AttemptEnd::Result(HandlerResult::Success)) {
@@ -407,7 +374,7 @@ async fn commit_and_claim(
         most_bytes: consumer.most_bytes(),
         ack: Some(claim.ack(claim.messages.len())),
         place,
-        refuse: consumer.refuse(),
+        refuse: quarantine::refused_beside_others(consumer),
         // Never for a commit that carries a user's writes.
         asynchronous: false,
     };

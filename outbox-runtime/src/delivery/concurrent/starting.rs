@@ -1,7 +1,7 @@
 //! Which of the known messages run.
 
 use super::super::guard::{self, HandlerEnd, LeaseClock, RunContext};
-use super::super::processor::SOLITUDE_PAUSE;
+use super::super::quarantine::{SOLITUDE_PAUSE, needs_solitude};
 use super::super::settlement::{exhausted_reason, is_exhausted};
 use super::{FinishedTask, Session, Signals};
 use crate::database::attempts::{AttemptChange, AttemptNote};
@@ -74,7 +74,7 @@ impl Session<'_> {
         let Some(item) = self.lanes.message(seq) else {
             return true;
         };
-        if !self.consumer.needs_solitude(item.attempts) {
+        if !needs_solitude(self.consumer, item.attempts) {
             return true;
         }
         self.alone = self.consumer.solitude.clone().try_acquire_owned().ok();
