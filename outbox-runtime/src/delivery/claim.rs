@@ -48,6 +48,11 @@ impl Claim {
             .map_or(self.last_seq, |next| next.sequence() - 1)
     }
 
+    /// The number of the attempt under way, of a message that is claimed alone.
+    pub(super) fn attempt(&self) -> i32 {
+        self.attempts.total().saturating_add(1)
+    }
+
     /// Remembers whether the handler did not return in time.
     pub(super) fn set_overran(&mut self, overran: bool) {
         if let Some(charge) = &mut self.charge {

@@ -30,10 +30,10 @@ pub(crate) async fn work(
         &consumer.stop,
         clock,
         &consumer.states,
-        async |running: &RunContext| {
+        async |context: &RunContext| {
             let routes = &consumer.routes;
             routes
-                .walk(None, messages, &mut progress, running, clock)
+                .walk(None, messages, &mut progress, context, clock)
                 .await
         },
         guard::nothing,

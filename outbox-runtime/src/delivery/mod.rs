@@ -1,6 +1,7 @@
 //! The stages: each function here is one bounded pass; loops, pauses and
 //! retries belong to the engine.
 
+mod burial;
 pub(crate) mod claim;
 mod claiming;
 pub(crate) mod concurrent;
@@ -16,4 +17,5 @@ pub(crate) mod route;
 mod settlement;
 mod transaction;
 pub(crate) mod transactional;
+mod verdict;
 pub(crate) mod wakes;

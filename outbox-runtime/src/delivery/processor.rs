@@ -2,14 +2,13 @@
 //! to the consumer's mode, and goes on with the next claim, until there is nothing to do or other
 //! partitions should have their turn.
 
+use super::burial::exhausted;
 use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::claiming::claim;
 use super::consumer::Consumer;
 use super::opening::{OpenedClaim, open};
 use super::quarantine::{SOLITUDE_PAUSE, TurnQuarantine};
-use super::settlement::{
-    bury_exhausted, exhausted, give_back, give_back_late, release_any, settle_failure,
-};
+use super::settlement::{bury_exhausted, give_back, give_back_late, release_any, settle_failure};
 use super::wakes::Wakes;
 use super::{leased, transactional};
 use crate::config::Pace;

@@ -1,59 +1,28 @@
 //! Writing down how a claim ended that did not end well.
 
+use super::burial::{announce, burial, exhausted_reason};
 use super::claim::{Claim, ClaimEnd};
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
 use super::processor::Next;
 use super::quarantine::{self, Charge};
 use super::transaction;
-use crate::config::LONGEST_DELAY;
-use crate::database::attempts::{self, AttemptChange, AttemptNote, Attempts};
+use super::verdict::{Verdict, verdict};
+use crate::database::attempts::{AttemptChange, AttemptNote};
 use crate::database::cursor::Ack;
 use crate::database::dialect::{ErrorClass, classify};
 use crate::database::settlement::{self, Burial, Found, Settlement};
-use crate::handler::reason::bounded_reason;
 use crate::handler::{HandlerResult, OutboxMessage};
-use crate::operate::dead_letter::DeadLetterNotice;
-
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
-/// Whether the one message was tried often enough.
-pub(super) fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
-    let first = claim.messages.first();
-    first.is_some_and(|message| is_exhausted(consumer, message, claim.attempts))
-}
-
-/// Failures and deaths have the same limit, each of its own.
-pub(super) fn is_exhausted(
-    consumer: &Consumer,
-    message: &OutboxMessage,
-    attempts: Attempts,
-) -> bool {
-    let most = attempts.failures.max(attempts.deaths);
-    most.unsigned_abs() >= consumer.retry(message.event_type()).max_attempts
-}
-
+/// Makes a dead letter of a claim's one message, which was tried often enough.
 pub(super) async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result<ClaimEnd, DbErr> {
     let message = &claim.messages[0];
     let reason = exhausted_reason(consumer, message).await?;
     let burial = burial(message, claim.attempts.total(), &reason);
     settle(consumer, claim, 1, None, vec![burial]).await?;
     Ok(ClaimEnd::Settled(Next::Again))
-}
-
-/// Why a message is buried without another attempt.
-pub(super) async fn exhausted_reason(
-    consumer: &Consumer,
-    message: &OutboxMessage,
-) -> Result<String, DbErr> {
-    let partition_id = consumer.queue_id.partition(message.partition());
-    let (db, name) = (&consumer.db, &consumer.name);
-    let known = attempts::last_error(db, partition_id, name, message.sequence()).await?;
-    Ok(match known {
-        None => "its handler never returned: the process died or lost its lease each time".into(),
-        Some(known) => format!("{known} (and did not return since, or has fewer attempts now)"),
-    })
 }
 
 /// Writes how a claim ended that did not end well: `done` messages are done
@@ -66,11 +35,7 @@ pub(crate) async fn settle_failure(
     rejected: Vec<(usize, String)>,
     failed: HandlerResult,
 ) -> Result<ClaimEnd, DbErr> {
-    let attempts = claim.attempts.total().saturating_add(1);
-    let mut burials: Vec<Burial> = rejected
-        .into_iter()
-        .map(|(index, reason)| burial(&claim.messages[index], attempts, &reason))
-        .collect();
+    let mut burials = burials_of(claim, rejected);
     let mut note = None;
     let mut done = done;
     let mut next = Next::Again;
@@ -89,7 +54,7 @@ pub(crate) async fn settle_failure(
                 });
             }
             Verdict::Bury(reason) => {
-                burials.push(burial(message, attempts, &reason));
+                burials.push(burial(message, claim.attempt(), &reason));
                 done += 1;
             }
         }
@@ -98,69 +63,12 @@ pub(crate) async fn settle_failure(
     Ok(ClaimEnd::Settled(next))
 }
 
-/// What is to be done with a message.
-pub(super) enum Verdict {
-    Fine,
-    Again { delay: Duration, reason: String },
-    Bury(String),
-}
-
-/// Judges a message by what its handler said after these attempts.
-pub(super) fn verdict(
-    consumer: &Consumer,
-    message: &OutboxMessage,
-    attempts: Attempts,
-    result: HandlerResult,
-) -> Verdict {
-    let spent = attempts.failures.saturating_add(1).unsigned_abs();
-    let retry = consumer.retry(message.event_type());
-    let (reason, delay) = match result {
-        HandlerResult::Success => return Verdict::Fine,
-        HandlerResult::Reject { reason } => return Verdict::Bury(reason),
-        HandlerResult::Retry { reason } => (reason, retry.delay(spent)),
-        HandlerResult::RetryAfter { reason, delay } => (reason, delay.min(LONGEST_DELAY)),
-    };
-    if spent >= retry.max_attempts {
-        return Verdict::Bury(reason);
-    }
-    let reason = bounded_reason(&reason);
-    log_failure(
-        consumer,
-        message,
-        (spent, retry.max_attempts),
-        delay,
-        &reason,
-    );
-    Verdict::Again { delay, reason }
-}
-
-fn log_failure(
-    consumer: &Consumer,
-    message: &OutboxMessage,
-    (attempt, max_attempts): (u32, u32),
-    delay: Duration,
-    reason: &str,
-) {
-    macro_rules! log {
-        ($level:ident, $($more:tt)*) => {
-            tracing::$level!(
-                queue = &*consumer.queue, partition = message.partition(),
-                consumer = consumer.name, event = message.event_type(),
-                sequence = message.sequence(), id = message.id().get(), attempt, max_attempts,
-                retry_in = ?delay, reason, $($more)*
-            )
-        };
-    }
-    let failures = &consumer.failure_log;
-    match failures.failed(attempt, max_attempts, Instant::now()) {
-        None => log!(debug, "a message failed"),
-        Some(unwarned) => log!(
-            warn,
-            unwarned,
-            "a message failed; `unwarned` failures of this consumer since its last warning are \
-             logged at DEBUG"
-        ),
-    }
+/// The dead letters of messages that a handler rejected.
+fn burials_of(claim: &Claim, rejected: Vec<(usize, String)>) -> Vec<Burial> {
+    let rejected = rejected.into_iter();
+    let burial =
+        |(index, reason): (usize, String)| burial(&claim.messages[index], claim.attempt(), &reason);
+    rejected.map(burial).collect()
 }
 
 /// Gives a claim back unfinished, as a stop does: nothing counts.
@@ -170,13 +78,7 @@ pub(crate) async fn settle_stopped(
     done: usize,
     rejected: Vec<(usize, String)>,
 ) -> Result<ClaimEnd, DbErr> {
-    let burials = rejected
-        .into_iter()
-        .map(|(index, reason)| {
-            let message = &claim.messages[index];
-            burial(message, claim.attempts.total().saturating_add(1), &reason)
-        })
-        .collect();
+    let burials = burials_of(claim, rejected);
     settle(consumer, claim, done, uncharged(claim, done), burials).await?;
     Ok(ClaimEnd::Settled(Next::Again))
 }
@@ -297,7 +199,7 @@ pub(super) enum SettlementEnd {
     Unknown,
 }
 
-/// Keeps trying while the lease may still be ours: what is not written down is
+/// Writes a settlement. Tries again while the lease may still be ours: what is not written down is
 /// done again. The first try is made in `tx`, if there is one.
 pub(super) async fn write(
     consumer: &Consumer,
@@ -309,108 +211,88 @@ pub(super) async fn write(
     let mut pause = Duration::from_millis(5);
     let (mut refused, mut unanswered) = (0, false);
     loop {
-        let settled = match tx.take() {
-            // Without a permit: those who have one may be waiting for this connection.
-            Some(tx) => settlement::settle_in(tx, outcome).await,
-            None => {
-                let _permit = consumer.statements.acquire().await;
-                settlement::settle(&consumer.db, outcome).await
-            }
+        let error = match try_once(consumer, outcome, tx.take(), unanswered).await {
+            Ok(found) => return Ok(end_of(consumer, messages, outcome, unanswered, &found)),
+            Err(error) => error,
         };
-        let settled = match settled {
-            // An answer was lost, and maybe with it the news that all is written.
-            Ok(None) if unanswered => {
-                let _permit = consumer.statements.acquire().await;
-                settlement::find_settled(&consumer.db, outcome).await
-            }
-            settled => settled.map(|letters| letters.map_or(Found::Unknown, Found::Settled)),
-        };
-        match settled {
-            Ok(Found::Settled(letters)) => {
-                announce(consumer, messages, &outcome.burials, &letters);
-                return Ok(SettlementEnd::Written);
-            }
-            Ok(Found::Overtaken(letters)) => {
-                announce(consumer, messages, &outcome.burials, &letters);
-                return Ok(match outcome.keep {
-                    None => SettlementEnd::Written,
-                    Some(_) => SettlementEnd::Unknown,
-                });
-            }
-            Ok(Found::Unknown) => {
-                let written = match unanswered {
-                    false => "nothing was written",
-                    true => "the answer was lost too, so it may be written or not",
-                };
-                tracing::warn!(
-                    queue = &*consumer.queue,
-                    partition = outcome.partition_id.number(),
-                    consumer = consumer.name,
-                    "lost the lease; {written}"
-                );
-                return Ok(match unanswered {
-                    false => SettlementEnd::LeaseLost,
-                    true => SettlementEnd::Unknown,
-                });
-            }
-            // A refused statement will be refused again; one more try is for luck.
-            Err(error) if classify(&error) == ErrorClass::Statement && refused > 0 => {
-                return Err(error);
-            }
-            Err(error)
-                if Instant::now() + pause < clock.over_at()
-                    && !consumer.stop.stopped.is_cancelled() =>
-            {
-                unanswered = true;
-                refused += u32::from(classify(&error) == ErrorClass::Statement);
-                tracing::debug!(%error, "settling failed, trying again");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
-            }
-            Err(error) => return Err(error),
+        // A refused statement will be refused again; one more try is for luck.
+        let is_refused = classify(&error) == ErrorClass::Statement;
+        if is_refused && refused > 0 {
+            return Err(error);
         }
+        if Instant::now() + pause >= clock.over_at() || consumer.stop.stopped.is_cancelled() {
+            return Err(error);
+        }
+        unanswered = true;
+        refused += u32::from(is_refused);
+        tracing::debug!(%error, "settling failed, trying again");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(1));
     }
 }
 
-/// Says what was buried, once it is.
-fn announce(
+/// One try to write a settlement. If the lease was lost after an answer was lost too, asks whether
+/// the earlier try has written it.
+async fn try_once(
+    consumer: &Consumer,
+    outcome: &Settlement<'_>,
+    tx: Option<DatabaseTransaction>,
+    unanswered: bool,
+) -> Result<Found, DbErr> {
+    let settled = match tx {
+        // Without a permit: those who have one may be waiting for this connection.
+        Some(tx) => settlement::settle_in(tx, outcome).await?,
+        None => {
+            let _permit = consumer.statements.acquire().await;
+            settlement::settle(&consumer.db, outcome).await?
+        }
+    };
+    match settled {
+        Some(letters) => Ok(Found::Settled(letters)),
+        // An answer was lost, and maybe with it the news that all is written.
+        None if unanswered => {
+            let _permit = consumer.statements.acquire().await;
+            settlement::find_settled(&consumer.db, outcome).await
+        }
+        None => Ok(Found::Unknown),
+    }
+}
+
+/// What became of a settlement. Tells of the dead letters that are written.
+fn end_of(
     consumer: &Consumer,
     messages: &[OutboxMessage],
-    burials: &[Burial],
-    letters: &[Option<i64>],
-) {
-    for (burial, letter) in burials.iter().zip(letters) {
-        let buried = |message: &&OutboxMessage| message.sequence() == burial.seq;
-        let (Some(letter), Some(message)) = (letter, messages.iter().find(buried)) else {
-            continue;
-        };
-        tracing::error!(
-            queue = &*consumer.queue,
-            partition = message.partition(),
-            consumer = consumer.name,
-            sequence = burial.seq,
-            event = message.event_type(),
-            id = burial.id,
-            attempts = burial.attempts,
-            reason = burial.reason,
-            letter,
-            "a message went to the dead letters"
-        );
-        consumer.on_dead_letter.call(|| DeadLetterNotice {
-            id: (*letter).into(),
-            message: message.clone(),
-            consumer: consumer.name.clone(),
-            attempts: burial.attempts.unsigned_abs(),
-            reason: burial.reason.clone(),
-        });
-    }
-}
-
-pub(super) fn burial(message: &OutboxMessage, attempts: i32, reason: &str) -> Burial {
-    Burial {
-        seq: message.sequence(),
-        id: message.id().get(),
-        attempts,
-        reason: bounded_reason(reason),
+    outcome: &Settlement<'_>,
+    unanswered: bool,
+    found: &Found,
+) -> SettlementEnd {
+    match found {
+        Found::Settled(letters) => {
+            announce(consumer, messages, &outcome.burials, letters);
+            SettlementEnd::Written
+        }
+        Found::Overtaken(letters) => {
+            announce(consumer, messages, &outcome.burials, letters);
+            match outcome.keep {
+                None => SettlementEnd::Written,
+                Some(_) => SettlementEnd::Unknown,
+            }
+        }
+        Found::Unknown => {
+            let (end, written) = match unanswered {
+                false => (SettlementEnd::LeaseLost, "nothing was written"),
+                true => (
+                    SettlementEnd::Unknown,
+                    "the answer was lost too, so it may be written or not",
+                ),
+            };
+            tracing::warn!(
+                queue = &*consumer.queue,
+                partition = outcome.partition_id.number(),
+                consumer = consumer.name,
+                "lost the lease; {written}"
+            );
+            end
+        }
     }
 }

@@ -254,10 +254,10 @@ async fn run(
         &consumer.stop,
         clock,
         &consumer.states,
-        async |running: &RunContext| {
+        async |context: &RunContext| {
             let routes = &consumer.routes;
             routes
-                .walk(Some(&tx), messages, &mut progress, running, clock)
+                .walk(Some(&tx), messages, &mut progress, context, clock)
                 .await
         },
         // Not in the middle of a statement.

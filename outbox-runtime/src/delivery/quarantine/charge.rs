@@ -132,6 +132,12 @@ pub(crate) async fn take_back(consumer: &Consumer, partition_id: PartitionId, se
     }
 }
 
+/// A note that charges a message, to be written under the lease.
+pub(super) fn charged(seq: i64) -> AttemptNote {
+    let change = AttemptChange::Charged;
+    AttemptNote { seq, change }
+}
+
 /// A note that takes a charge back, to be written under the lease.
 pub(crate) fn taken_back(seq: i64) -> AttemptNote {
     let change = AttemptChange::TakenBack;

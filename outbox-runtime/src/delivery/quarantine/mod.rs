@@ -39,10 +39,12 @@
 //! what a concurrent session does.
 
 mod charge;
+mod session;
 mod turn;
 
 pub(super) use charge::taken_back;
 pub(super) use charge::{Charge, charge_from_pool, charge_in, must_charge, take_back};
+pub(super) use session::SessionQuarantine;
 pub(super) use turn::TurnQuarantine;
 
 use super::consumer::Consumer;
@@ -76,6 +78,6 @@ pub(super) fn refused_beside_others(consumer: &Consumer) -> Refuse {
 }
 
 /// Whether a suspect with such a record must be the only one at work.
-pub(super) fn needs_solitude(consumer: &Consumer, attempts: Attempts) -> bool {
+fn needs_solitude(consumer: &Consumer, attempts: Attempts) -> bool {
     attempts.deaths > 0 || consumer.routes.fewest_attempts() == 1
 }
