@@ -17,21 +17,21 @@ use crate::handler::HandlerResult;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
-/// While others may be waiting for its permit, a partition has so many batches, or
-/// begins none after so long, before it goes to the end of the line.
+/// While other partitions may be waiting for its permit, a turn has so many batches, and begins none
+/// after so long.
 const BATCHES_PER_TURN: u32 = 16;
 const LONG_TURN: Duration = Duration::from_secs(1);
-/// After the last message there is, its acknowledgement waits so long for the next
-/// one: under load that is half of all claims.
+/// The acknowledgement of the last message there is waits so long for the next message: under load
+/// one statement then does for both, which saves half of all claims.
 const LINGER: Duration = Duration::from_millis(5);
 /// How long a partition is left to a process that can handle its next message.
-pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
+const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is remembered of a partition between turns.
+/// What a process remembers of a partition between turns.
 pub(crate) struct PartitionState {
     /// How many messages to claim: fewer after a failure, doubling with success.
     pub(crate) limit: u32,
-    /// Done in memory, not yet known to be in the database.
+    /// The acknowledgement of what is done, which the next claim takes along.
     pub(crate) unsaved: Option<Ack>,
     /// Where the cursor was last, for engines that find it sooner by that.
     pub(crate) place: Option<Place>,
@@ -55,12 +55,13 @@ impl PartitionState {
         }
     }
 
+    /// A batch succeeded: the next may be larger.
     pub(crate) fn succeeded(&mut self, batch_size: u32) {
         self.failures = 0;
         self.limit = self.limit.saturating_mul(2).min(batch_size);
     }
 
-    /// A batch took too long for its lease.
+    /// The next batch is no larger than this.
     pub(crate) fn shrink_to(&mut self, messages: usize) {
         let messages = u32::try_from(messages).unwrap_or(u32::MAX);
         self.limit = messages.clamp(1, self.limit.max(1));
@@ -87,12 +88,20 @@ impl PartitionState {
 pub(crate) enum Next {
     /// Nothing to do; a signal or the reconciler wakes it.
     Rest,
-    /// There may be more; others first.
+    /// There may be more; other partitions have their turn before.
     Again,
-    /// A message that failed is due then; nothing before.
+    /// There is nothing to do before then: a message waits for its next attempt, or a pause is due.
     Later(Duration),
-    /// Somebody else holds the lease.
+    /// Another process holds the lease.
     Busy,
+}
+
+impl Next {
+    /// The next message is left to another process for a while. Not always the same time, so that
+    /// two processes do not meet again and again.
+    pub(super) fn for_another_process() -> Self {
+        Self::Later(FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64()))
+    }
 }
 
 /// Works on a partition for one turn. Without `wakes` nothing is waited for.
@@ -146,6 +155,7 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// Claims and works until the turn is over.
     async fn run(mut self) -> Result<Next, DbErr> {
         loop {
             self.decide_if_last();
@@ -182,13 +192,15 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Once it is the last batch, it stays so: what was claimed last says nothing of what is left.
+    /// Decides whether the batch that begins is the last. Once it is, it stays so: what was claimed
+    /// last says nothing of what is left.
     fn decide_if_last(&mut self) {
         let consumer = self.consumer;
         let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
         let long = self.batches >= BATCHES_PER_TURN
             || (self.batches > 0 && self.began.elapsed() >= LONG_TURN);
-        // Its connection is one of the pool's: others may be waiting for that too.
+        // A transactional turn holds a connection of the pool: handlers of other partitions may be
+        // waiting for that too.
         let held_long = consumer.is_transactional() && self.began.elapsed() >= LONG_TURN;
         self.last |= stop || held_long || (long && consumer.is_crowded());
     }
@@ -278,8 +290,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// A message of a type this process has no handler for: left to a process that
-/// has one, uncharged, while there is any; else it fails like any other.
+/// The first message is of a type this process has no handler for. While there is a process that
+/// has one, the message is left to it, uncharged. Otherwise it fails like any other.
 async fn leave_or_fail(
     consumer: &Consumer,
     claim: &Claim,
@@ -296,8 +308,7 @@ async fn leave_or_fail(
             "left to another process, which has a handler for it"
         );
         give_back(consumer, claim, tx).await?;
-        let pause = FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64());
-        return Ok(ClaimEnd::Settled(Next::Later(pause)));
+        return Ok(ClaimEnd::Settled(Next::for_another_process()));
     }
     release_any(tx).await;
     let reason = format!(

@@ -7,8 +7,8 @@ use super::guard::LeaseClock;
 use super::processor::Next;
 use super::quarantine::{self, Charge};
 use super::transaction;
-use super::verdict::{Verdict, verdict};
-use crate::database::attempts::{AttemptChange, AttemptNote};
+use super::verdict::{Verdict, failed, verdict};
+use crate::database::attempts::AttemptNote;
 use crate::database::cursor::Ack;
 use crate::database::dialect::{ErrorClass, classify};
 use crate::database::settlement::{self, Burial, Found, Settlement};
@@ -33,25 +33,19 @@ pub(crate) async fn settle_failure(
     claim: &Claim,
     done: usize,
     rejected: Vec<(usize, String)>,
-    failed: HandlerResult,
+    result: HandlerResult,
 ) -> Result<ClaimEnd, DbErr> {
     let mut burials = burials_of(claim, rejected);
     let mut note = None;
     let mut done = done;
     let mut next = Next::Again;
     if let Some(message) = claim.messages.get(done) {
-        match verdict(consumer, message, claim.attempts, failed) {
+        match verdict(consumer, message, claim.attempts, result) {
             Verdict::Fine => {}
             Verdict::Again { delay, reason } => {
                 next = Next::Later(delay);
-                note = Some(AttemptNote {
-                    seq: message.sequence(),
-                    change: AttemptChange::Failed {
-                        charged: claim.charge.is_some(),
-                        delay,
-                        reason,
-                    },
-                });
+                let charged = claim.charge.is_some();
+                note = Some(failed(message.sequence(), charged, delay, reason));
             }
             Verdict::Bury(reason) => {
                 burials.push(burial(message, claim.attempt(), &reason));

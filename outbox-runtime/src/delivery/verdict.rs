@@ -2,15 +2,18 @@
 
 use super::consumer::Consumer;
 use crate::config::LONGEST_DELAY;
-use crate::database::attempts::Attempts;
+use crate::database::attempts::{AttemptChange, AttemptNote, Attempts};
 use crate::handler::reason::bounded_reason;
 use crate::handler::{HandlerResult, OutboxMessage};
 use std::time::{Duration, Instant};
 
-/// What is to be done with a message.
+/// What is to be done with a message after an attempt.
 pub(super) enum Verdict {
+    /// It is done.
     Fine,
+    /// It is tried again after the delay.
     Again { delay: Duration, reason: String },
+    /// It becomes a dead letter, for this reason.
     Bury(String),
 }
 
@@ -70,4 +73,15 @@ fn log_failure(
              logged at DEBUG"
         ),
     }
+}
+
+/// The note of a failed attempt, which is not the last. `charged` says whether a death was charged
+/// for it, which it was not.
+pub(super) fn failed(seq: i64, charged: bool, delay: Duration, reason: String) -> AttemptNote {
+    let change = AttemptChange::Failed {
+        charged,
+        delay,
+        reason,
+    };
+    AttemptNote { seq, change }
 }

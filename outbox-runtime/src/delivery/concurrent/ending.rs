@@ -1,12 +1,12 @@
 //! What becomes of messages whose handlers ended, and how a session ends.
 
-use super::{FinishedTask, Session, Signals};
-use crate::database::attempts::{AttemptChange, AttemptNote, Attempts};
+use super::{FinishedTask, Session};
+use crate::database::attempts::Attempts;
 use crate::delivery::burial::burial;
 use crate::delivery::guard::AttemptEnd;
-use crate::delivery::processor::{FOREIGN_PAUSE, Next};
+use crate::delivery::processor::Next;
 use crate::delivery::quarantine::taken_back;
-use crate::delivery::verdict::{Verdict, verdict};
+use crate::delivery::verdict::{Verdict, failed, verdict};
 use crate::handler::HandlerResult;
 use sea_orm::DbErr;
 use std::time::Instant;
@@ -22,7 +22,7 @@ impl Session<'_> {
             rejected,
         }) = finished
         else {
-            // A panic is an outcome, so this is none of a handler's: begin anew.
+            // A handler's panic is an outcome, so the task itself failed: begin anew.
             self.broken = true;
             return;
         };
@@ -63,12 +63,8 @@ impl Session<'_> {
             Verdict::Again { delay, reason } => {
                 known.attempts.failures = attempts.failures.saturating_add(1);
                 known.charged = false;
-                let change = AttemptChange::Failed {
-                    charged,
-                    delay,
-                    reason,
-                };
-                self.unwritten.attempts.push(AttemptNote { seq, change });
+                let note = failed(seq, charged, delay, reason);
+                self.unwritten.attempts.push(note);
                 let due = Instant::now() + delay;
                 self.window.lanes.postpone(seq, Some(due));
             }
@@ -91,18 +87,17 @@ impl Session<'_> {
     }
 
     /// Gives the lease back, with what is done beyond the cursor.
-    pub(super) async fn close(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
-        self.give_back(signals, &[]).await?;
-        Ok(if self.window.foreign {
-            Next::Later(FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64()))
-        } else {
-            Next::Rest
+    pub(super) async fn close(&mut self) -> Result<Next, DbErr> {
+        self.give_back(&[]).await?;
+        Ok(match self.window.foreign {
+            true => Next::for_another_process(),
+            false => Next::Rest,
         })
     }
 
-    /// `ended` are messages whose handlers ended in time and are forgotten.
-    async fn give_back(&mut self, signals: Signals<'_>, ended: &[i64]) -> Result<(), DbErr> {
-        if !self.save(true, signals).await? {
+    /// `ended` are messages whose handlers ended in time, and whose results are forgotten.
+    async fn give_back(&mut self, ended: &[i64]) -> Result<(), DbErr> {
+        if !self.save(true).await? {
             self.take_back_without_lease(ended).await;
         }
         Ok(())
@@ -125,16 +120,12 @@ impl Session<'_> {
 
     /// The database was slow, and then kept the lease for us all the same. What runs ends
     /// as if the lease was lost, but no other process has to wait until it is over.
-    pub(super) async fn leave(
-        &mut self,
-        until: Instant,
-        signals: Signals<'_>,
-    ) -> Result<Next, DbErr> {
+    pub(super) async fn leave(&mut self, until: Instant) -> Result<Next, DbErr> {
         let ended = self.forget_tasks(until).await;
         if let Some(seq) = self.quarantine.charged_among(&ended) {
             self.take_back_charge(seq);
         }
-        self.give_back(signals, &ended).await?;
+        self.give_back(&ended).await?;
         Ok(Next::Busy)
     }
 
@@ -157,8 +148,8 @@ impl Session<'_> {
         }
     }
 
-    /// Cancels what runs. Returns the messages whose handlers ended in time; what becomes of them is
-    /// not written down.
+    /// Cancels the handlers that run. Returns the messages whose handlers ended in time. Their
+    /// results are not written down.
     async fn forget_tasks(&mut self, until: Instant) -> Vec<i64> {
         self.lease.stop.stopping.cancel();
         let mut ended = Vec::new();

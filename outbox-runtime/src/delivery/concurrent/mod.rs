@@ -1,14 +1,17 @@
 //! At least once, many keys of a partition at a time, each key in order.
 //!
-//! The lease is held and renewed as long as there is something to do. Messages are
-//! known up to a window ahead of the cursor, and run as soon as their key is free;
-//! the cursor moves over what is done from its place on. What is done beyond is
-//! remembered here, and written down when the lease is given back; after a crash it
-//! is delivered again. A message that fails waits its backoff, and with it its key;
-//! the others go on until the window is full.
+//! A session holds the lease of a partition, and renews it, as long as there is something to do.
+//! It knows messages up to a window ahead of the cursor, and starts each as soon as its key is
+//! free. The cursor moves over what is done from its place on. The session remembers what is done
+//! beyond, and writes it down when it gives the lease back; after a crash it is delivered again. A
+//! message that fails waits its backoff, and with it its key. The others go on until the window is
+//! full.
 //!
-//! Nothing runs before the cursor says that it is claimed. After a claim that died,
-//! what it had claimed runs alone, one message at a time, each charged before.
+//! No handler runs before the cursor says that its message is claimed. Messages of a claim that
+//! died are suspects: see [`quarantine`](super::quarantine).
+//!
+//! `window` reads messages, `starting` starts their handlers, `ending` notes how handlers end and
+//! ends the session, `saving` writes. `mod` has the loop around them.
 
 mod ending;
 mod lease;
@@ -33,12 +36,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// How long progress may be unwritten while other things go on.
+/// How long progress may stay unwritten while handlers run.
 const SAVE_AFTER: Duration = Duration::from_millis(100);
-/// How often pauses and the like are looked for.
+/// How often a session looks whether its queue is paused, at least.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How a partition that is worked on for long talks to the engine.
+/// How a session and the services that run it tell each other what happened.
 #[derive(Clone, Copy)]
 pub(crate) struct Signals<'a> {
     /// There may be new messages.
@@ -72,8 +75,8 @@ pub(crate) async fn turn(
         Acquired::Busy => Ok(Next::Busy),
         Acquired::Nothing => Ok(Next::Rest),
         Acquired::Held(held) => {
-            let mut session = Session::new(consumer, partition, &held, clock);
-            session.run(signals).await
+            let mut session = Session::new(consumer, partition, signals, &held, clock);
+            session.run().await
         }
     }
 }
@@ -82,10 +85,12 @@ pub(crate) async fn turn(
 struct Session<'a> {
     consumer: &'a Consumer,
     partition: u32,
+    signals: Signals<'a>,
     lease: SessionLease,
     window: Window,
+    /// A task for each handler that runs.
     tasks: JoinSet<FinishedTask>,
-    /// A task is gone, nobody knows which.
+    /// A task panicked or was aborted, and with it the number of its message is lost.
     broken: bool,
     cursor: WrittenCursor,
     unwritten: Unwritten,
@@ -113,10 +118,17 @@ struct FinishedTask {
 }
 
 impl<'a> Session<'a> {
-    fn new(consumer: &'a Consumer, partition: u32, held: &Held, clock: LeaseClock) -> Self {
+    fn new(
+        consumer: &'a Consumer,
+        partition: u32,
+        signals: Signals<'a>,
+        held: &Held,
+        clock: LeaseClock,
+    ) -> Self {
         Self {
             consumer,
             partition,
+            signals,
             lease: SessionLease::new(consumer, held, clock),
             window: Window::new(held),
             tasks: JoinSet::new(),
@@ -129,7 +141,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn run(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
+    /// Works until nothing is left to do, or the lease is lost.
+    async fn run(&mut self) -> Result<Next, DbErr> {
         let consumer = self.consumer;
         loop {
             let drop_at = self.lease.clock.drop_at();
@@ -137,16 +150,16 @@ impl<'a> Session<'a> {
                 return Ok(self.lose(drop_at).await);
             }
             let asked = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
-            let leave = signals.leave && !self.wants_more();
+            let leave = self.signals.leave && !self.wants_more();
             let closing = asked || (self.window.foreign || leave) && self.is_idle();
             if closing && self.tasks.is_empty() {
-                return self.close(signals).await;
+                return self.close().await;
             }
             if self.retry.at.is_none_or(|at| at <= Instant::now()) {
-                let (kept, late) = self.bookkeep_in_time(closing, signals).await;
+                let (kept, late) = self.bookkeep_in_time(closing).await;
                 match kept {
                     Ok(false) => return Ok(self.lose(Instant::now()).await),
-                    Ok(true) if late => return self.leave(drop_at, signals).await,
+                    Ok(true) if late => return self.leave(drop_at).await,
                     Err(_) if late => return Ok(self.lose(drop_at).await),
                     Ok(true) => self.retry.errors = 0,
                     Err(error) => self.trouble(&error),
@@ -157,9 +170,9 @@ impl<'a> Session<'a> {
                 && !self.window.more
                 && self.tasks.is_empty()
             {
-                return self.close(signals).await;
+                return self.close().await;
             }
-            self.wait(closing, signals).await;
+            self.wait(closing).await;
         }
     }
 
@@ -168,17 +181,13 @@ impl<'a> Session<'a> {
         self.tasks.is_empty() && self.window.lanes.next_ready(Instant::now()).is_none()
     }
 
-    /// Also says whether it took longer than the lease: a statement that hangs keeps nobody
-    /// at work for longer than that. The statement itself comes to its end: on MySQL one
-    /// that is dropped while the server prepares it takes its connection along for good.
-    async fn bookkeep_in_time(
-        &mut self,
-        closing: bool,
-        signals: Signals<'_>,
-    ) -> (Result<bool, DbErr>, bool) {
+    /// Also says whether it took longer than the lease: then the handlers are cancelled, and dropped
+    /// a little later, however long a statement hangs. The statement itself comes to its end: on
+    /// MySQL one that is dropped while the server prepares it takes its connection along for good.
+    async fn bookkeep_in_time(&mut self, closing: bool) -> (Result<bool, DbErr>, bool) {
         let (stopping, lost) = (self.lease.stop.stopping.clone(), self.lease.lost.clone());
         let clock = self.lease.clock;
-        let work = self.bookkeep(closing, signals);
+        let work = self.bookkeep(closing);
         tokio::pin!(work);
         if let Ok(kept) = tokio::time::timeout_at(clock.cancel_at().into(), &mut work).await {
             return (kept, false);
@@ -191,8 +200,8 @@ impl<'a> Session<'a> {
         (work.await, true)
     }
 
-    /// What is to be written and read now. False if the lease was lost.
-    async fn bookkeep(&mut self, closing: bool, signals: Signals<'_>) -> Result<bool, DbErr> {
+    /// Reads, writes and starts what is due now. False if the lease was lost.
+    async fn bookkeep(&mut self, closing: bool) -> Result<bool, DbErr> {
         self.retry.at = None;
         if !closing && self.wants_more() {
             self.fetch().await?;
@@ -201,19 +210,20 @@ impl<'a> Session<'a> {
                 return Ok(true);
             }
         }
-        if self.must_save() && !self.save(false, signals).await? {
+        if self.must_save() && !self.save(false).await? {
             return Ok(false);
         }
         if closing {
             return Ok(true);
         }
-        self.start_ready(signals).await
+        self.start_ready().await
     }
 
+    /// Decides when the bookkeeping is tried again.
     fn trouble(&mut self, error: &DbErr) {
         let tuning = &self.consumer.tuning;
         let pause = backoff(tuning.retry_base, tuning.retry_max, self.retry.errors, true);
-        // Not so long that the lease is lost for that.
+        // A short pause, so that the lease is not lost meanwhile.
         let pause = pause.min(self.consumer.lease.duration / 8);
         self.retry.errors = self.retry.errors.saturating_add(1);
         self.retry.at = Some(Instant::now() + pause.max(Duration::from_millis(1)));
@@ -224,10 +234,10 @@ impl<'a> Session<'a> {
         );
     }
 
-    /// Until there is something to do.
-    async fn wait(&mut self, closing: bool, signals: Signals<'_>) {
+    /// Waits until there is something to do.
+    async fn wait(&mut self, closing: bool) {
         let now = Instant::now();
-        // What is due by now waits for its turn, not for its time.
+        // A message that is due by now waits for its turn, not for a time.
         self.window.lanes.next_ready(now);
         let unsaved = self.window.lanes.processed() > self.cursor.processed;
         let save = unsaved.then(|| self.cursor.written_at + SAVE_AFTER);
@@ -254,7 +264,7 @@ impl<'a> Session<'a> {
                 }
             }
             () = self.consumer.stop.stopping.cancelled(), if !closing => {}
-            () = signals.woken.notified() => self.window.more = true,
+            () = self.signals.woken.notified() => self.window.more = true,
             permit = permits.acquire_owned(), if wants_permit => self.permits.spare = permit.ok(),
             () = std::future::ready(()), if hungry => {}
             () = tokio::time::sleep_until(until.into()) => {}

@@ -1,6 +1,6 @@
 //! Writing down what a session has done. Each write renews the lease, or gives it back.
 
-use super::{SAVE_AFTER, Session, Signals};
+use super::{SAVE_AFTER, Session};
 use crate::database::attempts::AttemptNote;
 use crate::database::settlement::{Burial, Settlement};
 use crate::database::window::Held;
@@ -58,6 +58,7 @@ impl Unwritten {
 }
 
 impl<'a> Session<'a> {
+    /// Whether there is something that should be written now.
     pub(super) fn must_save(&mut self) -> bool {
         let claimed = self.window.lanes.last() > self.cursor.claimed;
         let renew = Instant::now() >= self.lease.clock.renew_at();
@@ -68,11 +69,7 @@ impl<'a> Session<'a> {
 
     /// Writes progress and notes, and renews the lease or gives it back. False if
     /// it was lost.
-    pub(super) async fn save(
-        &mut self,
-        give_back: bool,
-        signals: Signals<'_>,
-    ) -> Result<bool, DbErr> {
+    pub(super) async fn save(&mut self, give_back: bool) -> Result<bool, DbErr> {
         let clock = LeaseClock::start(self.consumer.lease);
         if give_back && let Some(seq) = self.quarantine.take_unstarted() {
             self.take_back_charge(seq);
@@ -88,7 +85,7 @@ impl<'a> Session<'a> {
         )
         .await;
         if let Ok(SettlementEnd::Written) = end {
-            self.saved(&outcome, clock, signals);
+            self.saved(&outcome, clock);
             return Ok(true);
         }
         if let Ok(SettlementEnd::Unknown) = end {
@@ -133,7 +130,7 @@ impl<'a> Session<'a> {
     }
 
     /// This is in the database now.
-    fn saved(&mut self, outcome: &Settlement<'_>, clock: LeaseClock, signals: Signals<'_>) {
+    fn saved(&mut self, outcome: &Settlement<'_>, clock: LeaseClock) {
         let lanes = &mut self.window.lanes;
         self.quarantine.written(&outcome.notes, |seq| {
             lanes.message(seq).is_some_and(|known| known.charged)
@@ -141,7 +138,7 @@ impl<'a> Session<'a> {
         self.lease.renewed(clock);
         self.cursor.claimed = outcome.claimed;
         if outcome.processed > self.cursor.processed {
-            signals.progress.notify_one();
+            self.signals.progress.notify_one();
         }
         self.cursor.processed = outcome.processed;
         self.cursor.written_at = Instant::now();

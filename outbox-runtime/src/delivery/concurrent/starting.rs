@@ -1,6 +1,6 @@
 //! Which of the known messages run.
 
-use super::{FinishedTask, Session, Signals};
+use super::{FinishedTask, Session};
 use crate::delivery::burial::{exhausted_reason, is_exhausted};
 use crate::delivery::guard::{self, HandlerEnd, LeaseClock, RunContext};
 use crate::delivery::quarantine::SOLITUDE_PAUSE;
@@ -20,18 +20,19 @@ pub(super) struct Permits {
 
 impl Session<'_> {
     /// Starts what may run. False if the lease was lost.
-    pub(super) async fn start_ready(&mut self, signals: Signals<'_>) -> Result<bool, DbErr> {
+    pub(super) async fn start_ready(&mut self) -> Result<bool, DbErr> {
         if self.window.lanes.running() == 0 {
             self.quarantine.leave();
         }
         self.permits.wanted = false;
-        let lease = self.start_some(signals).await;
-        // Others may be waiting for it.
+        let lease = self.start_some().await;
+        // Other partitions may be waiting for a permit.
         self.permits.spare = None;
         lease
     }
 
-    async fn start_some(&mut self, signals: Signals<'_>) -> Result<bool, DbErr> {
+    /// Starts handlers, the oldest message first, while there are permits.
+    async fn start_some(&mut self) -> Result<bool, DbErr> {
         while self.window.lanes.running() < self.consumer.concurrency as usize {
             let Some(seq) = self.window.lanes.next_ready(Instant::now()) else {
                 break;
@@ -43,11 +44,11 @@ impl Session<'_> {
                 if !self.may_run_suspect(seq) {
                     break;
                 }
-                if !self.charge_or_bury(seq, signals).await? {
+                if !self.charge_or_bury(seq).await? {
                     return Ok(false);
                 }
             }
-            // Statements before this one may have taken long: it would have no time.
+            // The statements before may have taken long: the handler would have no time.
             if self.lease.is_late() || self.lease.stop.stopping.is_cancelled() {
                 break;
             }
@@ -91,12 +92,12 @@ impl Session<'_> {
 
     /// Charges a death before the handler runs. A message that has too many becomes a dead letter
     /// instead. False if the lease was lost.
-    async fn charge_or_bury(&mut self, seq: i64, signals: Signals<'_>) -> Result<bool, DbErr> {
+    async fn charge_or_bury(&mut self, seq: i64) -> Result<bool, DbErr> {
         let Some(known) = self.window.lanes.message(seq) else {
             return Ok(true);
         };
         if known.charged {
-            // Written down already, with what could not be written before.
+            // An earlier try to charge it failed, and was repeated with the notes since.
             return Ok(true);
         }
         let (message, attempts) = (known.message.clone(), known.attempts);
@@ -107,7 +108,7 @@ impl Session<'_> {
             known.charged = true;
             self.unwritten.attempts.push(self.quarantine.charge(seq));
         }
-        self.save(false, signals).await
+        self.save(false).await
     }
 
     /// Starts the handler of a message, if the message is still to be done.

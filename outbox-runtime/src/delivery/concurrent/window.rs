@@ -17,8 +17,9 @@ pub(super) struct Window {
     pub(super) read: (i64, i64),
     /// Whether there may be messages that are not known yet.
     pub(super) more: bool,
-    /// The next message is not ours to handle, nor to skip.
+    /// Whether the next message is of a type that another process handles.
     pub(super) foreign: bool,
+    /// Whether it was full when it was looked at last: that is logged once.
     was_full: bool,
 }
 
@@ -90,7 +91,7 @@ impl Session<'_> {
             }
             self.window.read = read;
         }
-        // Not before: an error in between leaves some of them for the next time.
+        // Only now: after an error in between, some of them are still to be read.
         self.window.more = more;
         Ok(())
     }
@@ -142,6 +143,7 @@ impl Session<'_> {
         Ok(true)
     }
 
+    /// Says which message the partition waits for.
     fn log_full_window(&mut self) {
         let lanes = &mut self.window.lanes;
         let processed = lanes.processed();
