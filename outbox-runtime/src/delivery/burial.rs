@@ -1,4 +1,5 @@
-//! Which messages become dead letters without another attempt, and telling of those that did.
+//! Dead letters: which messages become one without another attempt, what is written for one, and
+//! telling of those that are written.
 
 use super::claim::Claim;
 use super::consumer::Consumer;
@@ -15,7 +16,8 @@ pub(super) fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
     first.is_some_and(|message| is_exhausted(consumer, message, claim.attempts))
 }
 
-/// Failures and deaths have the same limit, each of its own.
+/// Whether a message was tried often enough. Failures and deaths have the same limit, and are counted
+/// apart.
 pub(super) fn is_exhausted(
     consumer: &Consumer,
     message: &OutboxMessage,
@@ -25,7 +27,7 @@ pub(super) fn is_exhausted(
     most.unsigned_abs() >= consumer.retry(message.event_type()).max_attempts
 }
 
-/// Why a message is buried without another attempt.
+/// Why a message becomes a dead letter without another attempt.
 pub(super) async fn exhausted_reason(
     consumer: &Consumer,
     message: &OutboxMessage,
@@ -39,7 +41,7 @@ pub(super) async fn exhausted_reason(
     })
 }
 
-/// Says what was buried, once it is.
+/// Logs dead letters that are written, and calls the application's hook for each.
 pub(super) fn announce(
     consumer: &Consumer,
     messages: &[OutboxMessage],
@@ -73,6 +75,7 @@ pub(super) fn announce(
     }
 }
 
+/// What is written for a message that becomes a dead letter.
 pub(super) fn burial(message: &OutboxMessage, attempts: i32, reason: &str) -> Burial {
     Burial {
         seq: message.sequence(),

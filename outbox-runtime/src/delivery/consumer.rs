@@ -40,7 +40,7 @@ pub(crate) struct Consumer {
     pub(crate) states: States,
     pub(crate) tuning: WorkerTuning,
     pub(crate) lease: LeaseConfig,
-    /// For messages that nobody here handles.
+    /// For messages of types that have no handler here.
     pub(crate) retry: RetryPolicy,
     pub(crate) on_dead_letter: Hook,
     pub(crate) failure_log: FailureLog,
@@ -51,8 +51,8 @@ pub(crate) struct Consumer {
     pub(crate) statements: Arc<Semaphore>,
     /// Bounds the handlers of its queue and mode that run at once; a turn has one.
     pub(crate) permits: Arc<Semaphore>,
-    /// Held for a message that is suspected of killing the process, so that no
-    /// other suspect is charged for it.
+    /// One permit for the whole process, for the suspect that must be alone: see
+    /// [`quarantine`](super::quarantine).
     pub(crate) solitude: Arc<Semaphore>,
 }
 
@@ -86,7 +86,7 @@ impl Consumer {
         i64::try_from(self.tuning.batch_bytes).unwrap_or(i64::MAX)
     }
 
-    /// Whether all permits are taken: somebody may be waiting for one.
+    /// Whether all permits are taken: other partitions may be waiting for one.
     pub(super) fn is_crowded(&self) -> bool {
         self.permits.available_permits() == 0
     }

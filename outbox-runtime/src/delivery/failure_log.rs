@@ -19,7 +19,7 @@ pub(crate) struct FailureLog(Mutex<LogState>);
 #[derive(Default)]
 struct LogState {
     warned_at: Option<Instant>,
-    /// Failures since then, none of them a warning.
+    /// Failures since then, all without a warning.
     unwarned: u64,
 }
 

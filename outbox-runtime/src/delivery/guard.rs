@@ -97,7 +97,7 @@ impl LeaseClock {
         self.cancel_at() + self.lease.headroom / 2
     }
 
-    /// When a lease that is kept is renewed: well before it makes anybody stop.
+    /// When a lease that is kept is renewed: well before its handlers are cancelled.
     pub(crate) fn renew_at(&self) -> Instant {
         let (duration, headroom) = (self.lease.duration, self.lease.headroom);
         self.claimed_at + (duration / 3).min((duration - headroom) / 2)
@@ -121,7 +121,7 @@ impl LeaseClock {
     }
 }
 
-/// What handlers of a claim have in common.
+/// What the handlers of a claim are given.
 pub(crate) struct RunContext {
     token: CancellationToken,
     deadline: Instant,
@@ -139,8 +139,7 @@ impl RunContext {
     }
 }
 
-/// Runs handlers under a claim. They go on while `before_drop` runs, which comes before
-/// they are dropped.
+/// Runs handlers under a claim. Before they are dropped, `before_drop` runs; meanwhile they go on.
 pub(crate) async fn run<T>(
     stop: &Stop,
     clock: LeaseClock,
@@ -186,7 +185,7 @@ pub(crate) async fn run<T>(
     ended
 }
 
-/// Lets work go on while `before_drop` runs; its outcome is of no interest any more.
+/// Lets work go on while `before_drop` runs. The outcome of the work is ignored.
 async fn go_on(work: impl Future, before_drop: impl AsyncFnOnce()) {
     tokio::select! {
         biased;
@@ -195,10 +194,10 @@ async fn go_on(work: impl Future, before_drop: impl AsyncFnOnce()) {
     }
 }
 
-/// Nothing is to be done before handlers are dropped.
+/// A `before_drop` that does nothing.
 pub(crate) async fn nothing() {}
 
-/// How long a handler whose time is over may take to come to its end.
+/// How long a handler may go on after its timeout, once its token is cancelled.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The time that one call of a handler has, beside that of its claim.
@@ -208,7 +207,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Begins to run.
+    /// The time of the call begins now.
     pub(crate) fn start(timeout: Option<Duration>, ctx: Ctx) -> Self {
         let ctx = match timeout {
             Some(timeout) => ctx.until(Instant::now() + timeout),
@@ -262,7 +261,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("panicked: {}", text.as_deref().unwrap_or("(no text)"))
 }
 
-/// What is told of a handler that was dropped.
+/// Why an attempt failed whose handler was dropped.
 fn lease_over_text(lease: Duration) -> String {
     format!("cancelled: it did not finish within its lease of {lease:?}")
 }

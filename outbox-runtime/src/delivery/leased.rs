@@ -9,6 +9,7 @@ use super::settlement::{give_back_late, settle_failure, settle_stopped};
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::DbErr;
 
+/// Runs the handlers of a claim. A suspect is charged before.
 pub(crate) async fn work(
     consumer: &Consumer,
     state: &mut PartitionState,
@@ -39,8 +40,7 @@ pub(crate) async fn work(
         guard::nothing,
     )
     .await;
-    let overran = clock.has_overrun(&ended);
-    claim.set_overran(overran);
+    claim.set_overran(clock.has_overrun(&ended));
     let (done, rejected) = (progress.settled(), progress.take_rejected());
     let attempt = ended.attempt(consumer.lease.duration);
     let AttemptEnd::Result(result) = consumer.stop.excuse(attempt) else {
@@ -49,7 +49,7 @@ pub(crate) async fn work(
     let messages = &claim.messages;
     let failed = result != HandlerResult::Success && done < messages.len();
     if failed && progress.is_ambiguous() {
-        // Only alone is a message's failure believed.
+        // The failure may be that of any of several messages: it is believed once one is alone.
         state.shrink_to(1);
         return settle_stopped(consumer, &claim, done, rejected).await;
     }
@@ -59,7 +59,7 @@ pub(crate) async fn work(
     }
     state.succeeded(consumer.tuning.batch_size);
     if done < messages.len() {
-        // It came to a part only: keep that, and claim the rest anew.
+        // The handler came to a part only: keep that, and claim the rest anew.
         return settle_failure(consumer, &claim, done, rejected, HandlerResult::Success).await;
     }
     Ok(ClaimEnd::Done(claim.ack(done)))

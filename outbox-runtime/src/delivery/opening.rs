@@ -3,7 +3,7 @@
 //! A message for another consumer is passed over. So is a message of a type that no
 //! version of this consumer ever handled, if this binary knows the type: that
 //! is a queue with several kinds of events. A type that other versions of this
-//! consumer handle, or that nobody here knows, is not ours to skip.
+//! consumer handle, or that this binary does not know, is not ours to skip.
 
 use super::claim::Claim;
 use super::consumer::Consumer;
@@ -87,7 +87,7 @@ fn body_to_route(consumer: &Consumer, partition: u32, row: &mut RawRow) -> Optio
     (!row.done && body.target.as_ref().is_none_or(is_for_us)).then_some(body)
 }
 
-/// Somebody deleted the body of a message that is still in the log.
+/// The body of a message was deleted while the message is still in the log.
 pub(super) fn log_missing_body(consumer: &Consumer, partition: u32, id: i64) {
     tracing::error!(
         queue = &*consumer.queue,
@@ -97,7 +97,7 @@ pub(super) fn log_missing_body(consumer: &Consumer, partition: u32, id: i64) {
     );
 }
 
-/// Whose the messages of an event type are.
+/// Which process the messages of an event type are for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RouteDecision {
     /// This process has a handler for it.
@@ -111,9 +111,9 @@ pub(super) enum RouteDecision {
     },
 }
 
-/// Says whose an event type is. What the database knows of the consumer is asked
-/// after the claim, and once: a process that registered before these messages were
-/// enqueued is in the answer.
+/// Decides which process handles an event type. What the database knows of the consumer is asked
+/// after the claim, and once. So a process that registered before these messages were enqueued is
+/// in the answer.
 pub(super) async fn decide_route<C: ConnectionTrait>(
     consumer: &Consumer,
     conn: &C,

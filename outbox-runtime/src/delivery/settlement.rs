@@ -25,9 +25,8 @@ pub(super) async fn bury_exhausted(consumer: &Consumer, claim: &Claim) -> Result
     Ok(ClaimEnd::Settled(Next::Again))
 }
 
-/// Writes how a claim ended that did not end well: `done` messages are done
-/// (some of them rejected), the next one failed. An attempt that is the last
-/// buries the message.
+/// Settles a claim that did not end well: `done` messages are done (some of them rejected), and
+/// `result` is that of the next one. A last attempt that fails makes a dead letter of it.
 pub(crate) async fn settle_failure(
     consumer: &Consumer,
     claim: &Claim,
@@ -65,7 +64,8 @@ fn burials_of(claim: &Claim, rejected: Vec<(usize, String)>) -> Vec<Burial> {
     rejected.map(burial).collect()
 }
 
-/// Gives a claim back unfinished, as a stop does: nothing counts.
+/// Settles a claim of which `done` messages are done and nothing counts for the others: the process
+/// stops, or they should be claimed anew.
 pub(crate) async fn settle_stopped(
     consumer: &Consumer,
     claim: &Claim,
@@ -77,7 +77,7 @@ pub(crate) async fn settle_stopped(
     Ok(ClaimEnd::Settled(Next::Again))
 }
 
-/// Gives a claim back of which nothing ran, on the connection in hand if there is one: the pool
+/// Gives back a claim of which no handler ran, on the connection in hand if there is one: the pool
 /// may have none left.
 pub(super) async fn give_back(
     consumer: &Consumer,
@@ -120,10 +120,10 @@ fn uncharged(claim: &Claim, done: usize) -> Option<AttemptNote> {
 
 /// Gives a claim back that the database did not let us finish.
 ///
-/// If the connection was lost, a charge stays, and messages that were not charged
-/// count as a claim that died: else a message that ends its connection each time would be tried for
-/// ever. A lost race charges nobody: the handler returned, and the next try may win. Who loses
-/// many in a row is charged for that elsewhere.
+/// If the connection was lost, a charge stays, and messages that were not charged count as a claim
+/// that died. Otherwise a message that ends its connection each time would be tried for ever. A lost
+/// race charges no message: the handler returned, and the next try may win. A message that loses
+/// many in a row is charged for that by `transactional`.
 pub(super) async fn settle_aborted(
     consumer: &Consumer,
     claim: &Claim,
@@ -140,6 +140,7 @@ pub(super) async fn settle_aborted(
     settle_at(consumer, claim, ack, uncharged, Vec::new(), None).await
 }
 
+/// Settles a claim of which `done` messages are done, and gives the lease back.
 async fn settle(
     consumer: &Consumer,
     claim: &Claim,
@@ -150,6 +151,8 @@ async fn settle(
     settle_at(consumer, claim, claim.ack(done), note, burials, None).await
 }
 
+/// Settles a claim at any place, in `tx` if there is one. If the lease was lost, takes back the charge
+/// of a message whose handler returned in time.
 async fn settle_at(
     consumer: &Consumer,
     claim: &Claim,
@@ -234,7 +237,7 @@ async fn try_once(
     unanswered: bool,
 ) -> Result<Found, DbErr> {
     let settled = match tx {
-        // Without a permit: those who have one may be waiting for this connection.
+        // Without a permit: the turns that have one may be waiting for this connection.
         Some(tx) => settlement::settle_in(tx, outcome).await?,
         None => {
             let _permit = consumer.statements.acquire().await;

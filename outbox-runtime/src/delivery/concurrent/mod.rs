@@ -90,7 +90,7 @@ struct Session<'a> {
     window: Window,
     /// A task for each handler that runs.
     tasks: JoinSet<FinishedTask>,
-    /// A task panicked or was aborted, and with it the number of its message is lost.
+    /// Whether a task failed, and with it the number of its message is lost.
     broken: bool,
     cursor: WrittenCursor,
     unwritten: Unwritten,

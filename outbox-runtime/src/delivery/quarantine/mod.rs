@@ -1,7 +1,7 @@
 //! Quarantine: messages that are suspected of killing their process.
 //!
-//! **What a suspect is.** A cursor that says `claimed_seq > processed_seq` while nobody holds its
-//! lease belongs to a claim that died. Any message of that claim may have killed the process, so
+//! **What a suspect is.** A cursor says `claimed_seq > processed_seq`, and no process holds its
+//! lease: then a claim died. Any message of that claim may have killed the process, so
 //! each of them is a suspect: every message up to `claimed_seq`.
 //!
 //! **A suspect is claimed alone.** The database returns suspects one at a time
@@ -42,8 +42,7 @@ mod charge;
 mod session;
 mod turn;
 
-pub(super) use charge::taken_back;
-pub(super) use charge::{Charge, charge_from_pool, charge_in, must_charge, take_back};
+pub(super) use charge::{Charge, charge_from_pool, charge_in, must_charge, take_back, taken_back};
 pub(super) use session::SessionQuarantine;
 pub(super) use turn::TurnQuarantine;
 

@@ -1,17 +1,19 @@
 //! Exactly once with the database: handlers' writes and the cursor's move are
 //! one transaction, whose last statement checks the lease.
 //!
-//! On a failure the transaction is rolled back, the good prefix is run and
-//! committed again, and the failing message goes on alone; only alone is its
-//! failure believed, because a handler that ignores a database error makes the
-//! next one fail. There is no savepoint per message: a nested transaction that a
-//! handler keeps could release it under our feet. On MySQL one savepoint spans the
-//! whole transaction: there a deadlock ends the transaction, and if the handler
-//! does not say so, what follows would commit by itself; releasing the savepoint
-//! fails then, and before the next message of the batch begins we ask. A nested
-//! transaction that a handler leaves open may take the writes of later messages along
-//! when it is rolled back: if there is one at the end, all is rolled back and each
-//! message has a transaction of its own.
+//! On a failure the transaction is rolled back. The good prefix is run and committed again, and the
+//! failing message goes on alone. Only alone is its failure believed: a handler that ignores a
+//! database error makes the next one fail.
+//!
+//! There is no savepoint per message: a nested transaction that a handler keeps could release it
+//! under our feet. On MySQL one savepoint spans the whole transaction. There a deadlock ends the
+//! transaction, and if the handler does not say so, each later statement would commit by itself.
+//! Releasing the savepoint fails then. Before the next message of a batch begins, the server is
+//! asked whether the transaction is over.
+//!
+//! A nested transaction that a handler leaves open may take the writes of later messages along
+//! when it is rolled back. If there is one at the end, all is rolled back, and each message has a
+//! transaction of its own.
 //!
 //! The first transaction of a claim is in hand before the claim is made
 //! ([`transaction`](super::transaction)).
@@ -44,7 +46,7 @@ pub(crate) async fn work(
         let charged = match quarantine::charge_in(consumer, &mut claim, tx.take()).await {
             Ok(Some(charged)) => charged,
             Ok(None) => return Ok(ClaimEnd::Settled(Next::Busy)),
-            // No handler ran: nobody is charged.
+            // No handler ran: no message is charged.
             Err(error) => {
                 settle_stopped(consumer, &claim, 0, Vec::new()).await?;
                 return Err(error);
@@ -90,12 +92,14 @@ impl ChunkSize {
         self.failed_is_next = good > 0;
     }
 
+    /// Twice as many the next time, unless messages go alone.
     fn committed(&mut self) {
         let alone = self.failed_is_next || self.one_by_one;
         self.size = if alone { 1 } else { self.size * 2 };
         self.failed_is_next = false;
     }
 
+    /// It is not known which of several messages did harm.
     fn go_one_by_one(&mut self) {
         self.size = 1;
         self.one_by_one = true;
@@ -137,6 +141,7 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Works chunk by chunk until the claim is over.
     async fn run(mut self, mut tx: Option<DatabaseTransaction>) -> Result<ClaimEnd, DbErr> {
         loop {
             let total = self.claim.messages.len();
@@ -159,7 +164,7 @@ impl<'a> Work<'a> {
         }
         match begin(self.consumer).await {
             Ok(tx) => Ok(tx),
-            // No handler ran: nobody is charged.
+            // No handler ran: no message is charged.
             Err(error) => {
                 self.give_back_rest().await?;
                 Err(error)
@@ -219,6 +224,7 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Everything is committed, and the next claim is made.
     fn chained(&mut self, answer: ClaimAnswer) -> ClaimEnd {
         self.state.lost_races = 0;
         self.state.succeeded(self.consumer.tuning.batch_size);
@@ -230,6 +236,7 @@ impl<'a> Work<'a> {
         ClaimEnd::Chained(answer)
     }
 
+    /// A chunk is committed. The rest goes on while there is time.
     async fn committed(&mut self, count: usize) -> Result<Option<ClaimEnd>, DbErr> {
         self.state.lost_races = 0;
         self.done += count;
@@ -241,6 +248,7 @@ impl<'a> Work<'a> {
         Ok(None)
     }
 
+    /// A chunk of several messages failed: `good` of them were fine before the one that failed.
     async fn failed_among_others(
         &mut self,
         good: usize,
@@ -255,18 +263,20 @@ impl<'a> Work<'a> {
         Ok(None)
     }
 
+    /// A message failed in a transaction of its own: this counts.
     async fn failed_alone(&mut self, result: HandlerResult) -> Result<ClaimEnd, DbErr> {
         let threshold = self.consumer.tuning.degradation_threshold;
         self.state.failed_after(self.done, threshold);
         let settled = settle_failure(self.consumer, &self.claim, self.done, Vec::new(), result);
         let settled = settled.await?;
         if matches!(settled, ClaimEnd::Settled(Next::Again)) {
-            // It is buried; its races are none of the next message's.
+            // It is a dead letter; its lost races do not count for the next message.
             self.state.lost_races = 0;
         }
         Ok(settled)
     }
 
+    /// The lease was lost.
     async fn lost(&mut self) -> ClaimEnd {
         let charge = self.claim.charge;
         if let Some(seq) = charge.and_then(Charge::taken_back_without_lease) {

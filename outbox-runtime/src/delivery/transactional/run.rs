@@ -11,6 +11,7 @@ use crate::handler::{HandlerResult, Progress};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use std::ops::Range;
 
+/// Spans the whole transaction on MySQL. Releasing it fails if the server has ended the transaction.
 const BEGIN_SPAN: &str = "SAVEPOINT outbox_span";
 const END_SPAN: &str = "RELEASE SAVEPOINT outbox_span";
 
@@ -29,7 +30,7 @@ pub(super) enum TransactionEnd {
     Raced(DbErr),
     /// Rolled back because the process stops.
     Stopped,
-    /// Rolled back because somebody else has the lease.
+    /// Rolled back because the lease was lost.
     Lost,
     /// Rolled back because a handler left a nested transaction open, or did not say that the
     /// transaction is over.
@@ -131,14 +132,14 @@ async fn call_handlers(
 /// went well.
 fn not_committed(error: DbErr) -> Result<TransactionEnd, DbErr> {
     match classify(&error) {
-        // Nobody's fault, unless it happens again and again.
+        // No handler's fault, unless it happens again and again.
         ErrorClass::Race => Ok(TransactionEnd::Raced(error)),
         // One of the handlers ignored an error of the database.
         ErrorClass::Statement => Ok(TransactionEnd::failed(HandlerResult::retry(format!(
             "its transaction could not be completed, probably because the handler ignored an \
              error of the database: {error}"
         )))),
-        // A lost connection is nobody's fault.
+        // A lost connection says nothing of the handlers.
         ErrorClass::Connection => Err(error),
     }
 }
