@@ -16,8 +16,8 @@ pub(super) fn exhausted(consumer: &Consumer, claim: &Claim) -> bool {
     first.is_some_and(|message| is_exhausted(consumer, message, claim.attempts))
 }
 
-/// Whether a message was tried often enough. Failures and deaths have the same limit, and are counted
-/// apart.
+/// Whether a message was tried often enough. Failures and deaths are counted apart, and have the
+/// same limit.
 pub(super) fn is_exhausted(
     consumer: &Consumer,
     message: &OutboxMessage,

@@ -1,9 +1,9 @@
 //! Delivery: one claim's life, from asking the database for messages to writing down what became of
 //! them.
 //!
-//! What is called from outside is one bounded pass: [`processor::turn`] and [`concurrent::turn`] each
-//! work on one partition of one consumer for a while. Loops over passes, and the tasks that run them,
-//! are in `service`. Statements are in `database`.
+//! What is called from outside is one bounded pass: [`processor::turn`] and [`concurrent::turn`]
+//! each work on one partition of one consumer for a while. Loops over passes, and the tasks that
+//! run them, are in `service`. Statements are in `database`.
 //!
 //! # The life of a claim
 //!

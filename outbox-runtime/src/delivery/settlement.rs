@@ -89,7 +89,7 @@ pub(super) async fn give_back(
     Ok(ClaimEnd::Settled(Next::Again))
 }
 
-/// Gives back a claim that was answered when half of its time was over. Nobody is charged.
+/// Gives back a claim that was answered when half of its time was over. No message is charged.
 pub(super) async fn give_back_late(
     consumer: &Consumer,
     claim: &Claim,

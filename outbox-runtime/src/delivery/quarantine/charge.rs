@@ -143,3 +143,16 @@ pub(crate) fn taken_back(seq: i64) -> AttemptNote {
     let change = AttemptChange::TakenBack;
     AttemptNote { seq, change }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_lease_a_charge_is_taken_back_only_if_the_handler_returned_in_time() {
+        let mut charge = Charge::on_record(7);
+        assert_eq!(charge.taken_back_without_lease(), Some(7));
+        charge.set_overran(true);
+        assert_eq!((charge.seq(), charge.taken_back_without_lease()), (7, None));
+    }
+}

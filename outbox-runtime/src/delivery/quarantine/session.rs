@@ -116,3 +116,40 @@ impl SessionQuarantine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charge_is_known_from_its_write_until_its_message_is_done() {
+        let mut quarantine = SessionQuarantine::new(10);
+        assert!(quarantine.is_suspect(10) && !quarantine.is_suspect(11));
+        let note = quarantine.charge(7);
+        assert_eq!(quarantine.charged_among(&[7]), None, "it is not written");
+        quarantine.written(&[note], |seq| seq == 7);
+        assert_eq!(quarantine.charged_among(&[6, 7]), Some(7));
+        assert_eq!(quarantine.charged_among(&[6]), None);
+        quarantine.written(&[], |_| false);
+        assert_eq!(quarantine.charged_among(&[7]), None, "it is done");
+    }
+
+    #[test]
+    fn after_a_lost_answer_there_is_no_charge_to_take_back() {
+        let mut quarantine = SessionQuarantine::new(10);
+        let note = quarantine.charge(7);
+        quarantine.written(&[note], |_| true);
+        quarantine.charge_is_unknown();
+        assert_eq!(quarantine.charged_among(&[7]), None);
+    }
+
+    #[test]
+    fn a_suspect_is_unstarted_from_its_charge_until_it_is_started() {
+        let mut quarantine = SessionQuarantine::new(10);
+        quarantine.charge(7);
+        assert_eq!(quarantine.take_unstarted(), Some(7));
+        quarantine.charge(7);
+        quarantine.started();
+        assert_eq!(quarantine.take_unstarted(), None);
+    }
+}

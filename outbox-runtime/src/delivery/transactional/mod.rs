@@ -318,3 +318,45 @@ impl<'a> Work<'a> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(size: usize) -> ChunkSize {
+        ChunkSize {
+            size,
+            failed_is_next: false,
+            one_by_one: false,
+        }
+    }
+
+    #[test]
+    fn after_the_good_prefix_the_message_that_failed_goes_alone() {
+        let mut chunk = of(10);
+        chunk.failed_after(4);
+        assert_eq!(chunk.size, 4);
+        chunk.committed();
+        assert_eq!(chunk.size, 1, "the one that failed");
+        chunk.committed();
+        assert_eq!(chunk.size, 2, "the ones behind it");
+    }
+
+    #[test]
+    fn if_the_first_message_failed_it_goes_alone_at_once() {
+        let mut chunk = of(10);
+        chunk.failed_after(0);
+        assert_eq!(chunk.size, 1);
+        chunk.committed();
+        assert_eq!(chunk.size, 2);
+    }
+
+    #[test]
+    fn once_messages_go_one_by_one_they_stay_so() {
+        let mut chunk = of(10);
+        chunk.go_one_by_one();
+        chunk.committed();
+        chunk.committed();
+        assert_eq!(chunk.size, 1);
+    }
+}
