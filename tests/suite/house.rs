@@ -163,7 +163,10 @@ fn every_engine_has_the_same_files() {
         names.sort_unstable();
         names
     };
-    assert_eq!(list("mysql"), list("sqlite"));
+    // Users' tests run on this engine alone.
+    let mut sqlite = list("sqlite");
+    sqlite.retain(|name| name != "temporary.rs");
+    assert_eq!(list("mysql"), sqlite);
     // Only here a connection stays with us from one statement to the next.
     let mut postgres = list("postgres");
     postgres.retain(|name| name != "connections.rs");

@@ -16,12 +16,7 @@ impl Engine {
 
     /// The engine of a connection.
     pub(crate) fn of<C: ConnectionTrait>(conn: &C) -> Result<Self, DbErr> {
-        Self::of_backend(conn.get_database_backend())
-    }
-
-    /// The engine that sea-orm calls by this name.
-    pub(crate) fn of_backend(backend: DbBackend) -> Result<Self, DbErr> {
-        match backend {
+        match conn.get_database_backend() {
             DbBackend::Postgres => Ok(Self::Postgres),
             DbBackend::MySql => Ok(Self::MySql),
             DbBackend::Sqlite => Ok(Self::Sqlite),

@@ -20,6 +20,7 @@ pub(crate) mod incoming;
 mod mysql;
 pub(crate) mod notify;
 pub(crate) mod orphans;
+pub(crate) mod pass_on;
 mod postgres;
 pub(crate) mod progress;
 pub(crate) mod race;
@@ -40,3 +41,5 @@ pub(crate) mod window;
 mod words;
 
 use engine::Engine;
+#[cfg(feature = "sqlite")]
+pub use sqlite::temporary::database;

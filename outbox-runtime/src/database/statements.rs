@@ -5,12 +5,14 @@ use super::{
     attempts, clock, cursor, dead_letter, enqueued, progress, registration, settlement, stats,
     window,
 };
-use sea_orm::{DbBackend, DbErr};
+use sea_orm::{ConnectionTrait, DbErr};
 
 /// The statements of an engine: where each is declared, and its text. Conditions and lists that are
 /// made when a statement is run are as short as they can be.
-pub(crate) fn statements(backend: DbBackend) -> Result<Vec<(&'static str, String)>, DbErr> {
-    let engine = Engine::of_backend(backend)?;
+pub(crate) fn statements<C: ConnectionTrait>(
+    conn: &C,
+) -> Result<Vec<(&'static str, String)>, DbErr> {
+    let engine = Engine::of(conn)?;
     let listed = LISTS.iter().flat_map(|list| list.iter());
     let listed = listed.filter(|statement| statement.engines().contains(&engine));
     Ok(listed

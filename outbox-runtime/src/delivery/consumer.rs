@@ -4,9 +4,7 @@ use super::failure_log::FailureLog;
 use super::guard::Stop;
 use super::route::Routes;
 use crate::config::{LeaseConfig, RetryPolicy, WorkerTuning};
-use crate::database::attempts::Attempts;
 use crate::database::connection_cache::Kept;
-use crate::database::cursor::Refuse;
 use crate::database::registration::registered_types;
 use crate::delivery::claims::Claims;
 use crate::handler::states::States;
@@ -42,7 +40,7 @@ pub(crate) struct Consumer {
     pub(crate) states: States,
     pub(crate) tuning: WorkerTuning,
     pub(crate) lease: LeaseConfig,
-    /// For messages that nobody here handles.
+    /// For messages of types that have no handler here.
     pub(crate) retry: RetryPolicy,
     pub(crate) on_dead_letter: Hook,
     pub(crate) failure_log: FailureLog,
@@ -53,8 +51,8 @@ pub(crate) struct Consumer {
     pub(crate) statements: Arc<Semaphore>,
     /// Bounds the handlers of its queue and mode that run at once; a turn has one.
     pub(crate) permits: Arc<Semaphore>,
-    /// Held for a message that is suspected of killing the process, so that no
-    /// other suspect is charged for it.
+    /// One permit for the whole process, for the suspect that must be alone: see
+    /// [`quarantine`](super::quarantine).
     pub(crate) solitude: Arc<Semaphore>,
 }
 
@@ -88,27 +86,12 @@ impl Consumer {
         i64::try_from(self.tuning.batch_bytes).unwrap_or(i64::MAX)
     }
 
-    /// Whether all permits are taken: somebody may be waiting for one.
+    /// Whether all permits are taken: other partitions may be waiting for one.
     pub(super) fn is_crowded(&self) -> bool {
         self.permits.available_permits() == 0
     }
 
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
-    }
-
-    /// What may be claimed beside other suspects. Two suspects that run side by side are both
-    /// charged for what one of them does. So from its second death on a suspect runs alone in a
-    /// process, or from the first if there is no second.
-    pub(crate) fn refuse(&self) -> Refuse {
-        match self.routes.fewest_attempts() {
-            1 => Refuse::Suspect,
-            _ => Refuse::ChargedSuspect,
-        }
-    }
-
-    /// Whether a suspect with such a record must be the only one.
-    pub(crate) fn needs_solitude(&self, attempts: Attempts) -> bool {
-        attempts.deaths > 0 || self.routes.fewest_attempts() == 1
     }
 }

@@ -14,12 +14,12 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// What a consumer has logged of its failures.
 #[derive(Default)]
-pub(crate) struct FailureLog(Mutex<Said>);
+pub(crate) struct FailureLog(Mutex<LogState>);
 
 #[derive(Default)]
-struct Said {
+struct LogState {
     warned_at: Option<Instant>,
-    /// Failures since then, none of them a warning.
+    /// Failures since then, all without a warning.
     unwarned: u64,
 }
 

@@ -22,25 +22,47 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Whether a failure may be due to our asking the handler to finish: it is
-    /// not counted then.
-    pub(crate) fn excuses(&self, result: &HandlerResult) -> bool {
-        let retry = matches!(
-            result,
-            HandlerResult::Retry { .. } | HandlerResult::RetryAfter { .. }
-        );
-        retry && self.stopping.is_cancelled()
+    /// Does not count a failure that may be due to our asking the handler to finish.
+    pub(crate) fn excuse(&self, end: AttemptEnd) -> AttemptEnd {
+        match end {
+            AttemptEnd::Result(HandlerResult::Retry { .. } | HandlerResult::RetryAfter { .. })
+                if self.stopping.is_cancelled() =>
+            {
+                AttemptEnd::Stopped
+            }
+            end => end,
+        }
     }
 }
 
 /// How a handler ended.
-pub(crate) enum Ended<T> {
+pub(crate) enum HandlerEnd<T> {
     Returned(T),
     Panicked(String),
     /// It was dropped because its lease was nearly over.
     LeaseOver,
     /// It was dropped because the process stops.
     Stopped,
+}
+
+/// What counts of an attempt.
+pub(crate) enum AttemptEnd {
+    /// The handler said so, or its end says so for it.
+    Result(HandlerResult),
+    /// The process stops: nothing counts.
+    Stopped,
+}
+
+impl HandlerEnd<HandlerResult> {
+    /// What counts of it. A panic and the end of the lease are failures.
+    pub(crate) fn attempt(self, lease: Duration) -> AttemptEnd {
+        AttemptEnd::Result(match self {
+            Self::Returned(result) => result,
+            Self::Panicked(reason) => HandlerResult::Retry { reason },
+            Self::LeaseOver => HandlerResult::retry(lease_over_text(lease)),
+            Self::Stopped => return AttemptEnd::Stopped,
+        })
+    }
 }
 
 /// The time a claim gives a handler, from the moment before it was asked for:
@@ -75,7 +97,7 @@ impl LeaseClock {
         self.cancel_at() + self.lease.headroom / 2
     }
 
-    /// When a lease that is kept is renewed: well before it makes anybody stop.
+    /// When a lease that is kept is renewed: well before its handlers are cancelled.
     pub(crate) fn renew_at(&self) -> Instant {
         let (duration, headroom) = (self.lease.duration, self.lease.headroom);
         self.claimed_at + (duration / 3).min((duration - headroom) / 2)
@@ -88,8 +110,8 @@ impl LeaseClock {
 
     /// Whether a handler that has just ended did not return in time: it was dropped, or it blocked
     /// its thread so that it could not be.
-    pub(crate) fn has_overrun<T>(&self, ended: &Ended<T>) -> bool {
-        matches!(ended, Ended::LeaseOver) || Instant::now() >= self.drop_at()
+    pub(crate) fn has_overrun<T>(&self, ended: &HandlerEnd<T>) -> bool {
+        matches!(ended, HandlerEnd::LeaseOver) || Instant::now() >= self.drop_at()
     }
 
     /// Whether so much of the lease is gone that another message should have a new one, and
@@ -99,14 +121,14 @@ impl LeaseClock {
     }
 }
 
-/// What handlers of a claim have in common.
-pub(crate) struct Running {
+/// What the handlers of a claim are given.
+pub(crate) struct RunContext {
     token: CancellationToken,
     deadline: Instant,
     states: States,
 }
 
-impl Running {
+impl RunContext {
     pub(crate) fn ctx(&self, message: OutboxMessage) -> Ctx {
         let (token, states) = (self.token.clone(), self.states.clone());
         Ctx::new(message, token, self.deadline, states)
@@ -117,17 +139,16 @@ impl Running {
     }
 }
 
-/// Runs handlers under a claim. They go on while `before_drop` runs, which comes before
-/// they are dropped.
+/// Runs handlers under a claim. Before they are dropped, `before_drop` runs; meanwhile they go on.
 pub(crate) async fn run<T>(
     stop: &Stop,
     clock: LeaseClock,
     states: &States,
-    handlers: impl AsyncFnOnce(&Running) -> T,
+    handlers: impl AsyncFnOnce(&RunContext) -> T,
     before_drop: impl AsyncFnOnce(),
-) -> Ended<T> {
+) -> HandlerEnd<T> {
     let token = stop.stopping.child_token();
-    let running = Running {
+    let running = RunContext {
         token: token.clone(),
         deadline: clock.cancel_at(),
         states: states.clone(),
@@ -144,16 +165,16 @@ pub(crate) async fn run<T>(
         tokio::select! {
             biased;
             ended = &mut work => return match ended {
-                Ok(result) => Ended::Returned(result),
-                Err(panic) => Ended::Panicked(panic_text(&*panic)),
+                Ok(result) => HandlerEnd::Returned(result),
+                Err(panic) => HandlerEnd::Panicked(panic_text(&*panic)),
             },
             () = stop.stopped.cancelled() => {
                 stop.interrupted.fetch_add(1, Ordering::AcqRel);
-                break Ended::Stopped;
+                break HandlerEnd::Stopped;
             }
             () = tokio::time::sleep_until(next.into()) => {
                 if cancelled {
-                    break Ended::LeaseOver;
+                    break HandlerEnd::LeaseOver;
                 }
                 token.cancel();
                 cancelled = true;
@@ -164,7 +185,7 @@ pub(crate) async fn run<T>(
     ended
 }
 
-/// Lets work go on while `before_drop` runs; its outcome is of no interest any more.
+/// Lets work go on while `before_drop` runs. The outcome of the work is ignored.
 async fn go_on(work: impl Future, before_drop: impl AsyncFnOnce()) {
     tokio::select! {
         biased;
@@ -173,10 +194,10 @@ async fn go_on(work: impl Future, before_drop: impl AsyncFnOnce()) {
     }
 }
 
-/// Nothing is to be done before handlers are dropped.
+/// A `before_drop` that does nothing.
 pub(crate) async fn nothing() {}
 
-/// How long a handler whose time is over may take to come to its end.
+/// How long a handler may go on after its timeout, once its token is cancelled.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The time that one call of a handler has, beside that of its claim.
@@ -186,7 +207,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Begins to run.
+    /// The time of the call begins now.
     pub(crate) fn start(timeout: Option<Duration>, ctx: Ctx) -> Self {
         let ctx = match timeout {
             Some(timeout) => ctx.until(Instant::now() + timeout),
@@ -240,7 +261,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("panicked: {}", text.as_deref().unwrap_or("(no text)"))
 }
 
-/// What is told of a handler that was dropped.
-pub(crate) fn lease_over_text(lease: Duration) -> String {
+/// Why an attempt failed whose handler was dropped.
+fn lease_over_text(lease: Duration) -> String {
     format!("cancelled: it did not finish within its lease of {lease:?}")
 }

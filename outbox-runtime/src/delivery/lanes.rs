@@ -11,16 +11,18 @@ use std::time::Instant;
 pub(super) struct Lanes<M> {
     /// By sequence; `None` once done.
     entries: BTreeMap<i64, Option<Entry<M>>>,
-    /// For each key what is not done, in order.
+    /// For each key the messages that are not done, in order.
     lanes: HashMap<Vec<u8>, VecDeque<i64>>,
-    /// First of their key, and may run.
+    /// Messages that are the first of their key and may run.
     ready: BTreeSet<i64>,
-    /// First of their key, and wait.
+    /// Messages that are the first of their key and wait until they are due.
     waiting: BTreeSet<(Instant, i64)>,
     running: BTreeSet<i64>,
-    /// Of what is not done.
+    /// The bytes of all messages that are not done.
     bytes: usize,
+    /// Everything up to here is done.
     processed: i64,
+    /// The last message that was added.
     last: i64,
 }
 
@@ -32,7 +34,7 @@ struct Entry<M> {
 }
 
 impl<M> Lanes<M> {
-    /// Nothing known beyond `processed`.
+    /// Everything up to `processed` is done; nothing beyond is known.
     pub(super) fn new(processed: i64) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -181,12 +183,13 @@ impl<M> Lanes<M> {
         self.waiting.first().map(|(due, _)| *due)
     }
 
-    /// What is done although something before it is not.
+    /// The messages that are done although one before them is not.
     pub(super) fn done_beyond(&self) -> Vec<i64> {
         let done = self.entries.iter().filter(|(_, entry)| entry.is_none());
         done.map(|(seq, _)| *seq).collect()
     }
 
+    /// A message is the first of its key now.
     fn stand_first(&mut self, seq: i64) {
         let due = self.entries.get(&seq).and_then(|entry| entry.as_ref()?.due);
         match due {

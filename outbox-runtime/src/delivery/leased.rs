@@ -1,26 +1,24 @@
 //! At least once: handlers run outside any transaction, under the lease.
 
+use super::claim::{Claim, ClaimEnd};
 use super::consumer::Consumer;
-use super::guard::{self, Ended, Running};
-use super::processor::{Claim, Next, PartitionState, Worked, give_back_late};
+use super::guard::{self, AttemptEnd, RunContext};
+use super::processor::{Next, PartitionState};
 use super::quarantine;
-use super::settlement::{settle_failure, settle_stopped};
+use super::settlement::{give_back_late, settle_failure, settle_stopped};
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::DbErr;
 
+/// Runs the handlers of a claim. A suspect is charged before.
 pub(crate) async fn work(
     consumer: &Consumer,
     state: &mut PartitionState,
     mut claim: Claim,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     if quarantine::must_charge(&claim) {
-        let permit = consumer.statements.acquire().await;
-        let held = quarantine::charge(consumer, &consumer.db, &claim).await?;
-        drop(permit);
-        if !held {
-            return Ok(Worked::Settled(Next::Busy));
+        if !quarantine::charge_from_pool(consumer, &mut claim).await? {
+            return Ok(ClaimEnd::Settled(Next::Busy));
         }
-        claim.is_charged();
         if claim.clock.is_half_over() {
             return give_back_late(consumer, &claim, None).await;
         }
@@ -33,31 +31,25 @@ pub(crate) async fn work(
         &consumer.stop,
         clock,
         &consumer.states,
-        async |running: &Running| {
+        async |context: &RunContext| {
             let routes = &consumer.routes;
             routes
-                .walk(None, messages, &mut progress, running, clock)
+                .walk(None, messages, &mut progress, context, clock)
                 .await
         },
         guard::nothing,
     )
     .await;
-    let overran = clock.has_overrun(&ended);
-    let result = match ended {
-        Ended::Returned(result) => result,
-        Ended::Panicked(text) => HandlerResult::Retry { reason: text },
-        Ended::LeaseOver => HandlerResult::retry(guard::lease_over_text(consumer.lease.duration)),
-        Ended::Stopped => HandlerResult::retry("stopped"),
-    };
-    claim.overran = overran;
+    claim.set_overran(clock.has_overrun(&ended));
     let (done, rejected) = (progress.settled(), progress.take_rejected());
-    if consumer.stop.excuses(&result) {
+    let attempt = ended.attempt(consumer.lease.duration);
+    let AttemptEnd::Result(result) = consumer.stop.excuse(attempt) else {
         return settle_stopped(consumer, &claim, done, rejected).await;
-    }
+    };
     let messages = &claim.messages;
     let failed = result != HandlerResult::Success && done < messages.len();
     if failed && progress.is_ambiguous() {
-        // Only alone is a message's failure believed.
+        // The failure may be that of any of several messages: it is believed once one is alone.
         state.shrink_to(1);
         return settle_stopped(consumer, &claim, done, rejected).await;
     }
@@ -67,8 +59,8 @@ pub(crate) async fn work(
     }
     state.succeeded(consumer.tuning.batch_size);
     if done < messages.len() {
-        // It came to a part only: keep that, and claim the rest anew.
+        // The handler came to a part only: keep that, and claim the rest anew.
         return settle_failure(consumer, &claim, done, rejected, HandlerResult::Success).await;
     }
-    Ok(Worked::Done(claim.ack(done)))
+    Ok(ClaimEnd::Done(claim.ack(done)))
 }

@@ -1,47 +1,44 @@
-//! One partition of one consumer: claim, hand over to the mode, go on.
+//! A turn: works on one partition of one consumer for a while. It claims, hands the messages over
+//! to the consumer's mode, and goes on with the next claim, until there is nothing to do or other
+//! partitions should have their turn.
 
+use super::burial::exhausted;
+use super::claim::{Claim, ClaimAnswer, ClaimEnd};
+use super::claiming::claim;
 use super::consumer::Consumer;
-use super::guard::LeaseClock;
-use super::opening::{Opened, open};
-use super::settlement::{bury_exhausted, exhausted, give_back, settle_failure};
+use super::opening::{OpenedClaim, open};
+use super::quarantine::{SOLITUDE_PAUSE, TurnQuarantine};
+use super::settlement::{bury_exhausted, give_back, give_back_late, release_any, settle_failure};
 use super::wakes::Wakes;
-use super::{leased, quarantine, transaction, transactional};
+use super::{leased, transactional};
 use crate::config::Pace;
-use crate::database::attempts::Attempts;
-use crate::database::cursor::QuickClaim;
-use crate::database::cursor::{self, Ack, ClaimRequest, Claimed, Place, Refuse};
-use crate::database::transaction::release;
-use crate::handler::{HandlerResult, OutboxMessage};
-use crate::queue::PartitionId;
+use crate::database::cursor::{Ack, Claimed, Place};
+use crate::handler::HandlerResult;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
-/// While others may be waiting for its permit, a partition has so many batches, or
-/// begins none after so long, before it goes to the end of the line.
+/// While other partitions may be waiting for its permit, a turn has so many batches, and begins none
+/// after so long.
 const BATCHES_PER_TURN: u32 = 16;
 const LONG_TURN: Duration = Duration::from_secs(1);
-/// After the last message there is, its acknowledgement waits so long for the next
-/// one: under load that is half of all claims.
+/// The acknowledgement of the last message there is waits so long for the next message: under load
+/// one statement then does for both, which saves half of all claims.
 const LINGER: Duration = Duration::from_millis(5);
 /// How long a partition is left to a process that can handle its next message.
-pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
+const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a suspect waits before it asks again whether it may go on alone.
-pub(super) const SOLITUDE_PAUSE: Duration = Duration::from_millis(20);
-
-/// What is remembered of a partition between turns.
+/// What a process remembers of a partition between turns.
 pub(crate) struct PartitionState {
     /// How many messages to claim: fewer after a failure, doubling with success.
     pub(crate) limit: u32,
-    /// Done in memory, not yet known to be in the database.
+    /// The acknowledgement of what is done, which the next claim takes along.
     pub(crate) unsaved: Option<Ack>,
     /// Where the cursor was last, for engines that find it sooner by that.
     pub(crate) place: Option<Place>,
     /// Failed batches in a row.
     failures: u32,
-    /// Whether the next message must be alone among those suspected of killing
-    /// the process.
-    suspected: bool,
+    /// Whether the next message is a suspect that must be alone in the process.
+    pub(super) suspected: bool,
     /// Transactions in a row whose commit lost a race, of messages that are still there.
     pub(super) lost_races: u32,
 }
@@ -58,15 +55,23 @@ impl PartitionState {
         }
     }
 
+    /// A batch succeeded: the next may be larger.
     pub(crate) fn succeeded(&mut self, batch_size: u32) {
         self.failures = 0;
         self.limit = self.limit.saturating_mul(2).min(batch_size);
     }
 
-    /// A batch took too long for its lease.
+    /// The next batch is no larger than this.
     pub(crate) fn shrink_to(&mut self, messages: usize) {
         let messages = u32::try_from(messages).unwrap_or(u32::MAX);
         self.limit = messages.clamp(1, self.limit.max(1));
+    }
+
+    /// A claim had more messages than their bytes allow: what is read and not kept is read again.
+    pub(super) fn shrink_if_cut(&mut self, claimed: &Claimed) {
+        if claimed.cut {
+            self.shrink_to(claimed.rows.len());
+        }
     }
 
     /// A batch failed after so many messages: the next is no larger than that.
@@ -83,89 +88,20 @@ impl PartitionState {
 pub(crate) enum Next {
     /// Nothing to do; a signal or the reconciler wakes it.
     Rest,
-    /// There may be more; others first.
+    /// There may be more; other partitions have their turn before.
     Again,
-    /// A message that failed is due then; nothing before.
+    /// There is nothing to do before then: a message waits for its next attempt, or a pause is due.
     Later(Duration),
-    /// Somebody else holds the lease.
+    /// Another process holds the lease.
     Busy,
 }
 
-/// A claim to work on.
-pub(crate) struct Claim {
-    pub(crate) partition: u32,
-    pub(crate) partition_id: PartitionId,
-    pub(crate) epoch: i64,
-    pub(crate) clock: LeaseClock,
-    /// Up to where messages go one at a time, after a claim that died.
-    pub(crate) recovering: Option<i64>,
-    /// What is on record of the one message, if it has a record.
-    pub(crate) attempts: Attempts,
-    /// Whether it is charged with a death that it has not died yet.
-    pub(super) charged: bool,
-    /// Whether its handler did not return in time.
-    pub(super) overran: bool,
-    /// Whether there are records of attempts of what it takes.
-    pub(super) recorded: bool,
-    /// Messages for this consumer.
-    pub(crate) messages: Vec<OutboxMessage>,
-    /// The last number claimed, passed-over messages included.
-    pub(super) last_seq: i64,
-    /// The id of that message.
-    pub(super) last_id: i64,
-}
-
-impl Claim {
-    /// The place in the partition once `count` messages are done.
-    pub(crate) fn processed_after(&self, count: usize) -> i64 {
-        self.messages
-            .get(count)
-            .map_or(self.last_seq, |next| next.sequence() - 1)
+impl Next {
+    /// The next message is left to another process for a while. Not always the same time, so that
+    /// two processes do not meet again and again.
+    pub(super) fn for_another_process() -> Self {
+        Self::Later(FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64()))
     }
-
-    /// A death is on record for its message.
-    pub(super) fn is_charged(&mut self) {
-        (self.charged, self.recorded) = (true, true);
-    }
-
-    /// The message that is charged with a death.
-    pub(super) fn charged_message(&self) -> Option<i64> {
-        let first = self.messages.first().filter(|_| self.charged);
-        first.map(OutboxMessage::sequence)
-    }
-
-    pub(crate) fn ack(&self, count: usize) -> Ack {
-        let processed = self.processed_after(count);
-        let next = self.messages.get(count);
-        Ack {
-            epoch: self.epoch,
-            processed,
-            anchor: next.map_or((self.last_seq, self.last_id), |next| {
-                (next.sequence(), next.id().get())
-            }),
-            claimed: self.recovering.unwrap_or(processed).max(processed),
-            forget_attempts: self.recorded,
-            charged: self.charged_message().filter(|_| !self.overran),
-        }
-    }
-}
-
-/// What a claim found, since when its lease is trusted, and the transaction for its
-/// handlers, where they have one.
-pub(crate) struct Found {
-    pub(super) claimed: Claimed,
-    pub(super) clock: LeaseClock,
-    pub(super) tx: Option<DatabaseTransaction>,
-}
-
-/// How a claim ended for the turn that made it.
-pub(crate) enum Worked {
-    /// All done; to be acknowledged with the next claim.
-    Done(Ack),
-    /// All done and acknowledged, and this is the next claim.
-    Chained(Found),
-    /// Settled; the lease is given back.
-    Settled(Next),
 }
 
 /// Works on a partition for one turn. Without `wakes` nothing is waited for.
@@ -175,160 +111,193 @@ pub(crate) async fn turn(
     state: &mut PartitionState,
     wakes: Option<&Wakes>,
 ) -> Result<Next, DbErr> {
-    let partition_id = consumer.queue_id.partition(partition);
-    let mut chained = None;
-    // Kept until what was done in solitude is acknowledged, with the next claim.
-    let mut alone = None;
-    let mut pace = Pace::new(&consumer.tuning);
-    let began = Instant::now();
-    // Once it is, it stays so: what was claimed last says nothing of what is left.
-    let mut last = false;
-    let mut more = true;
-    for batch in 0.. {
-        let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
-        let long = batch >= BATCHES_PER_TURN || (batch > 0 && began.elapsed() >= LONG_TURN);
-        // Its connection is one of the pool's: others may be waiting for that too.
-        let held_long = consumer.is_transactional() && began.elapsed() >= LONG_TURN;
-        last |= stop || held_long || (long && consumer.is_crowded());
-        if batch > 0 && !last {
-            tokio::time::sleep(pace.next()).await;
+    Turn::new(consumer, partition, state, wakes).run().await
+}
+
+/// A turn under way.
+struct Turn<'a> {
+    consumer: &'a Consumer,
+    partition: u32,
+    state: &'a mut PartitionState,
+    wakes: Option<&'a Wakes>,
+    pace: Pace,
+    began: Instant,
+    /// How many claims were worked on.
+    batches: u32,
+    /// Whether nothing new is claimed any more: what is done is acknowledged, and the turn ends.
+    last: bool,
+    /// Whether there may be more messages than the last claim returned.
+    more: bool,
+    quarantine: TurnQuarantine,
+    /// A claim that was made together with the acknowledgement of the one before.
+    chained: Option<ClaimAnswer>,
+}
+
+impl<'a> Turn<'a> {
+    fn new(
+        consumer: &'a Consumer,
+        partition: u32,
+        state: &'a mut PartitionState,
+        wakes: Option<&'a Wakes>,
+    ) -> Self {
+        Self {
+            consumer,
+            partition,
+            state,
+            wakes,
+            pace: Pace::new(&consumer.tuning),
+            began: Instant::now(),
+            batches: 0,
+            last: false,
+            more: true,
+            quarantine: TurnQuarantine::default(),
+            chained: None,
         }
-        if let Some(wakes) = wakes {
-            if !more && !last && state.unsaved.is_some() && !consumer.is_crowded() {
-                tokio::select! {
-                    () = wakes.wait(LINGER) => {}
-                    () = consumer.stop.stopping.cancelled() => {}
+    }
+
+    /// Claims and works until the turn is over.
+    async fn run(mut self) -> Result<Next, DbErr> {
+        loop {
+            self.decide_if_last();
+            self.pause().await;
+            let mut answer = match self.chained.take() {
+                Some(answer) => answer,
+                None if self.last && self.state.unsaved.is_none() => {
+                    return Ok(self.next_turn());
                 }
-            }
-            // A chained claim has looked already: a signal since then is not heard yet.
-            if chained.is_none() {
-                wakes.heard();
-            }
-        }
-        let found = match chained.take() {
-            Some(found) => found,
-            None if last && state.unsaved.is_none() => return Ok(next_turn(&mut pace)),
-            None => {
-                if state.suspected && state.unsaved.is_none() {
-                    alone = alone.or_else(|| consumer.solitude.try_acquire().ok());
-                    if alone.is_none() {
+                None => {
+                    if !self.quarantine.enter(self.consumer, self.state) {
                         return Ok(Next::Later(SOLITUDE_PAUSE));
                     }
+                    self.claim().await?
                 }
-                let limit = if last { 0 } else { state.limit };
-                let refuse = match alone {
-                    Some(_) => Refuse::None,
-                    None => consumer.refuse(),
-                };
-                let found = claim(consumer, partition_id, state, limit, refuse).await?;
-                more = found.claimed.cut || found.claimed.rows.len() >= limit as usize;
-                if found.claimed.cut {
-                    // What is read and not kept is read again.
-                    state.shrink_to(found.claimed.rows.len());
-                }
-                found
+            };
+            if !answer.claimed.free {
+                return Ok(Next::Busy);
             }
+            self.state.place = answer.claimed.place.take();
+            self.state.suspected = false;
+            if answer.claimed.rows.is_empty() {
+                return Ok(self.without_messages(&answer.claimed));
+            }
+            self.quarantine
+                .leave_unless_needed(self.consumer, &answer.claimed);
+            match self.work_on(answer).await? {
+                ClaimEnd::Done(ack) => self.state.unsaved = Some(ack),
+                ClaimEnd::Chained(answer) => self.chained = Some(answer),
+                ClaimEnd::Settled(Next::Again) if !self.last => {}
+                ClaimEnd::Settled(next) => return Ok(next),
+            }
+            self.batches = self.batches.saturating_add(1);
+        }
+    }
+
+    /// Decides whether the batch that begins is the last. Once it is, it stays so: what was claimed
+    /// last says nothing of what is left.
+    fn decide_if_last(&mut self) {
+        let consumer = self.consumer;
+        let stop = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
+        let long = self.batches >= BATCHES_PER_TURN
+            || (self.batches > 0 && self.began.elapsed() >= LONG_TURN);
+        // A transactional turn holds a connection of the pool: handlers of other partitions may be
+        // waiting for that too.
+        let held_long = consumer.is_transactional() && self.began.elapsed() >= LONG_TURN;
+        self.last |= stop || held_long || (long && consumer.is_crowded());
+    }
+
+    /// Waits for the pace between two batches. If nothing is left to claim, waits a little for
+    /// the next message, so that one statement acknowledges and claims.
+    async fn pause(&mut self) {
+        if self.batches > 0 && !self.last {
+            tokio::time::sleep(self.pace.next()).await;
+        }
+        let Some(wakes) = self.wakes else {
+            return;
         };
-        let Found {
-            mut claimed,
-            clock,
-            tx,
-        } = found;
-        if !claimed.free {
-            return Ok(Next::Busy);
+        let linger = !self.more && !self.last && self.state.unsaved.is_some();
+        if linger && !self.consumer.is_crowded() {
+            tokio::select! {
+                () = wakes.wait(LINGER) => {}
+                () = self.consumer.stop.stopping.cancelled() => {}
+            }
         }
-        state.place = claimed.place.take();
-        let refused = claimed.recovering.is_some() && alone.is_none();
-        state.suspected = false;
-        if claimed.rows.is_empty() {
-            return Ok(match claimed.due_in {
-                Some(due_in) if due_in > 0 => {
-                    Next::Later(Duration::from_micros(due_in.unsigned_abs()))
-                }
-                _ if refused && !last => {
-                    state.suspected = true;
-                    Next::Again
-                }
-                _ if last => next_turn(&mut pace),
-                _ => Next::Rest,
-            });
+        // A chained claim has looked already: a signal since then is not heard yet.
+        if self.chained.is_none() {
+            wakes.heard();
         }
-        let attempts = claimed.attempts.unwrap_or_default();
-        if claimed.recovering.is_none() || !consumer.needs_solitude(attempts) {
-            alone = None;
+    }
+
+    /// Acknowledges what is unsaved, and claims messages unless this is the last batch.
+    async fn claim(&mut self) -> Result<ClaimAnswer, DbErr> {
+        let limit = if self.last { 0 } else { self.state.limit };
+        let refuse = self.quarantine.refuse(self.consumer);
+        let partition_id = self.consumer.queue_id.partition(self.partition);
+        let answer = claim(self.consumer, partition_id, self.state, limit, refuse).await?;
+        let claimed = &answer.claimed;
+        self.more = claimed.cut || claimed.rows.len() >= limit as usize;
+        self.state.shrink_if_cut(claimed);
+        Ok(answer)
+    }
+
+    /// How the turn goes on if a claim returned no messages.
+    fn without_messages(&mut self, claimed: &Claimed) -> Next {
+        match claimed.due_in {
+            Some(due_in) if due_in > 0 => Next::Later(Duration::from_micros(due_in.unsigned_abs())),
+            _ if self.quarantine.may_have_refused(claimed) && !self.last => {
+                self.state.suspected = true;
+                Next::Again
+            }
+            _ if self.last => self.next_turn(),
+            _ => Next::Rest,
         }
+    }
+
+    /// Leaves the pause before the next batch to the time without the permit.
+    fn next_turn(&mut self) -> Next {
+        match self.pace.next() {
+            Duration::ZERO => Next::Again,
+            pause => Next::Later(pause),
+        }
+    }
+
+    /// Hands a claim over to the consumer's mode, unless its handler is not to run.
+    async fn work_on(&mut self, answer: ClaimAnswer) -> Result<ClaimEnd, DbErr> {
+        let (consumer, partition) = (self.consumer, self.partition);
+        let ClaimAnswer { claimed, clock, tx } = answer;
         // On the connection in hand, if there is one: it may be the last of the pool.
         let opened = match &tx {
             Some(tx) => open(consumer, tx, partition, claimed, clock).await?,
             None => open(consumer, &consumer.db, partition, claimed, clock).await?,
         };
-        let worked = match opened {
-            Opened::Ours(claim) if exhausted(consumer, &claim) => {
+        match opened {
+            OpenedClaim::Ours(claim) if exhausted(consumer, &claim) => {
                 release_any(tx).await;
-                state.lost_races = 0;
-                bury_exhausted(consumer, &claim).await?
+                self.state.lost_races = 0;
+                bury_exhausted(consumer, &claim).await
             }
-            Opened::Foreign { claim, elsewhere } => {
-                leave_or_fail(consumer, &claim, elsewhere, tx).await?
+            OpenedClaim::Foreign { claim, elsewhere } => {
+                leave_or_fail(consumer, &claim, elsewhere, tx).await
             }
             // The database answered so late that a handler might be dropped for want of time.
-            Opened::Ours(claim) if clock.is_half_over() => {
-                give_back_late(consumer, &claim, tx).await?
+            OpenedClaim::Ours(claim) if clock.is_half_over() => {
+                give_back_late(consumer, &claim, tx).await
             }
-            Opened::Ours(claim) if consumer.is_transactional() => {
-                transactional::work(consumer, state, claim, tx, last).await?
+            OpenedClaim::Ours(claim) if consumer.is_transactional() => {
+                transactional::work(consumer, self.state, claim, tx, self.last).await
             }
-            Opened::Ours(claim) => leased::work(consumer, state, claim).await?,
-        };
-        match worked {
-            Worked::Done(ack) => state.unsaved = Some(ack),
-            Worked::Chained(found) => chained = Some(found),
-            Worked::Settled(Next::Again) if !last => {}
-            Worked::Settled(next) => return Ok(next),
+            OpenedClaim::Ours(claim) => leased::work(consumer, self.state, claim).await,
         }
     }
-    Ok(Next::Again)
 }
 
-/// Gives back a claim that was answered when half of its time was over. Nobody is charged.
-pub(super) async fn give_back_late(
-    consumer: &Consumer,
-    claim: &Claim,
-    tx: Option<DatabaseTransaction>,
-) -> Result<Worked, DbErr> {
-    tracing::warn!(
-        queue = &*consumer.queue,
-        partition = claim.partition,
-        consumer = consumer.name,
-        lease = ?consumer.lease.duration,
-        "the database took half of a lease to answer the claim; it is given back"
-    );
-    give_back(consumer, claim, tx).await
-}
-
-/// Gives back the connection of handlers that are not going to run.
-async fn release_any(tx: Option<DatabaseTransaction>) {
-    if let Some(tx) = tx {
-        release(tx).await;
-    }
-}
-
-/// The pause that is due before the next batch is made without the permit.
-fn next_turn(pace: &mut Pace) -> Next {
-    match pace.next() {
-        Duration::ZERO => Next::Again,
-        pause => Next::Later(pause),
-    }
-}
-
-/// A message of a type this process has no handler for: left to a process that
-/// has one, uncharged, while there is any; else it fails like any other.
+/// The first message is of a type this process has no handler for. While there is a process that
+/// has one, the message is left to it, uncharged. Otherwise it fails like any other.
 async fn leave_or_fail(
     consumer: &Consumer,
     claim: &Claim,
     elsewhere: bool,
     tx: Option<DatabaseTransaction>,
-) -> Result<Worked, DbErr> {
+) -> Result<ClaimEnd, DbErr> {
     let event_type = claim.messages[0].event_type();
     if elsewhere {
         tracing::debug!(
@@ -339,8 +308,7 @@ async fn leave_or_fail(
             "left to another process, which has a handler for it"
         );
         give_back(consumer, claim, tx).await?;
-        let pause = FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64());
-        return Ok(Worked::Settled(Next::Later(pause)));
+        return Ok(ClaimEnd::Settled(Next::for_another_process()));
     }
     release_any(tx).await;
     let reason = format!(
@@ -349,70 +317,4 @@ async fn leave_or_fail(
     );
     let failed = HandlerResult::Retry { reason };
     settle_failure(consumer, claim, 0, Vec::new(), failed).await
-}
-
-/// Acknowledges what is unsaved and claims up to `limit` messages.
-async fn claim(
-    consumer: &Consumer,
-    partition_id: PartitionId,
-    state: &mut PartitionState,
-    limit: u32,
-    refuse: Refuse,
-) -> Result<Found, DbErr> {
-    let saving = state.unsaved.is_some();
-    let request = ClaimRequest {
-        partition_id,
-        consumer: &consumer.name,
-        owner: &consumer.owner,
-        lease: consumer.lease.duration,
-        limit,
-        most_bytes: consumer.most_bytes(),
-        ack: state.unsaved.take(),
-        place: state.place.as_ref(),
-        refuse,
-        asynchronous: consumer.asynchronous,
-    };
-    if consumer.is_transactional() {
-        return transaction::claim(consumer, request).await;
-    }
-    let found = |claimed, clock| Found {
-        claimed,
-        clock,
-        tx: None,
-    };
-    if let Some(claims) = &consumer.claims
-        && let Some(quick) = QuickClaim::of(&request)
-        && let Some((claimed, began)) = claims.claim(quick).await
-    {
-        return Ok(found(claimed, LeaseClock::since(began, consumer.lease)));
-    }
-    let permit = consumer.statements.acquire().await;
-    let clock = LeaseClock::start(consumer.lease);
-    match cursor::claim(&*consumer.kept, &request).await {
-        Ok(mut claimed) => {
-            if saving && !claimed.acked {
-                if let Some(seq) = request.ack.as_ref().and_then(|ack| ack.charged) {
-                    drop(permit);
-                    quarantine::take_back(consumer, partition_id, seq).await;
-                    // What was claimed anew was read before that.
-                    let again = claimed.rows.first().is_some_and(|row| row.seq == seq);
-                    if let Some(attempts) = claimed.attempts.as_mut().filter(|_| again) {
-                        attempts.deaths -= 1;
-                    }
-                }
-                tracing::warn!(
-                    queue = &*consumer.queue,
-                    partition = partition_id.number(),
-                    consumer = consumer.name,
-                    "lost the lease; what was done will be delivered again"
-                );
-            }
-            Ok(found(claimed, clock))
-        }
-        Err(error) => {
-            // Whether it was saved is unknown; saying it again does no harm.
-            state.unsaved = request.ack;
-            Err(error)
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Which handler gets which message, and handing messages over, run by run.
 
-use super::guard::{LeaseClock, Limit, Running};
+use super::guard::{LeaseClock, Limit, RunContext};
 use crate::config::RetryPolicy;
 use crate::database::transaction::{abort, is_over};
 use crate::handler::{
@@ -51,7 +51,7 @@ impl Handler {
         }
     }
 
-    /// Hands over a batch. What was settled is so whatever is returned.
+    /// Hands over a batch. What the handler settled stays settled whatever it returns.
     async fn call(
         &self,
         tx: Option<&DatabaseTransaction>,
@@ -76,7 +76,7 @@ impl Handler {
     }
 }
 
-/// What a handler of single messages says of the one it got.
+/// Marks the one message as its handler said.
 fn settled(result: HandlerResult, batch: &mut Batch<'_>) -> HandlerResult {
     match result {
         HandlerResult::Success => batch.ack(),
@@ -143,7 +143,7 @@ impl Routes {
         tx: Option<&DatabaseTransaction>,
         messages: &[OutboxMessage],
         progress: &mut Progress,
-        running: &Running,
+        running: &RunContext,
         clock: LeaseClock,
     ) -> HandlerResult {
         let mut before = 0;
@@ -156,7 +156,7 @@ impl Routes {
                 && progress.settled() > 0
                 && is_over(tx).await.unwrap_or(false)
             {
-                // What this one writes would stay, and be written again.
+                // What the next message writes would stay, and be written again.
                 progress.back_to(before);
                 return HandlerResult::retry(
                     "the database ended its transaction, probably with a deadlock that the \
@@ -183,7 +183,7 @@ impl Routes {
             if let Some(reason) = rejected {
                 return HandlerResult::Reject { reason };
             }
-            // A handler of batches that came to a part only gets the rest anew.
+            // A handler of batches that came to a part only is called again with the rest.
             if result != HandlerResult::Success {
                 return result;
             }
@@ -206,8 +206,8 @@ impl Routes {
     }
 }
 
-/// Success acknowledges what was handed out; without anything taken nothing was
-/// handled: that must not be lost, nor go round for ever.
+/// Success acknowledges what was handed out. If the handler took no message, no message was handled:
+/// that counts as a failure, so that none is lost or handed out for ever.
 fn concluded(result: HandlerResult, batch: &mut Batch<'_>) -> HandlerResult {
     if result == HandlerResult::Success && batch.processed() == 0 {
         batch.ack_shown();

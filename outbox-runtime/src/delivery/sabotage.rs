@@ -1,7 +1,7 @@
 //! Defects of deliveries that the fault suite must catch.
 
+use super::claim::Claim;
 use super::consumer::Consumer;
-use super::processor::Claim;
 use crate::database::cursor;
 use crate::sabotage::{Sabotage, is};
 use sea_orm::DbErr;

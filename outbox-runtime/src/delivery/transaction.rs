@@ -5,9 +5,9 @@
 //! pool that has none left charges nobody for a handler that never ran. The claim itself runs on
 //! this connection, so that a turn never holds one connection while it waits for another.
 
+use super::claim::ClaimAnswer;
 use super::consumer::Consumer;
 use super::guard::LeaseClock;
-use super::processor::Found;
 use crate::database::cursor::{self, ClaimRequest};
 use crate::database::transaction::{
     begin_for_handlers, claims_on_handlers_connection, commit_and_begin, release,
@@ -15,12 +15,15 @@ use crate::database::transaction::{
 use sea_orm::DbErr;
 
 /// Takes a connection, claims on it, and keeps it for the handlers, where the engine claims on it.
-pub(super) async fn claim(consumer: &Consumer, request: ClaimRequest<'_>) -> Result<Found, DbErr> {
+pub(super) async fn claim(
+    consumer: &Consumer,
+    request: ClaimRequest<'_>,
+) -> Result<ClaimAnswer, DbErr> {
     if !claims_on_handlers_connection(&consumer.db)? {
         let clock = LeaseClock::start(consumer.lease);
         let claimed = cursor::claim(&consumer.db, &request).await?;
         let tx = None;
-        return Ok(Found { claimed, clock, tx });
+        return Ok(ClaimAnswer { claimed, clock, tx });
     }
     let tx = begin_for_handlers(&consumer.db).await?;
     let clock = LeaseClock::start(consumer.lease);
@@ -31,5 +34,5 @@ pub(super) async fn claim(consumer: &Consumer, request: ClaimRequest<'_>) -> Res
     } else {
         Some(commit_and_begin(tx).await?)
     };
-    Ok(Found { claimed, clock, tx })
+    Ok(ClaimAnswer { claimed, clock, tx })
 }

@@ -1,4 +1,4 @@
-//! Whether somebody works on a partition, and whether it was woken meanwhile.
+//! Whether a task works on a partition, and whether the partition was signalled meanwhile.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -6,20 +6,20 @@ use tokio::sync::Notify;
 
 const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
-/// Running, and woken meanwhile.
+/// Running, and signalled meanwhile.
 const AGAIN: u8 = 2;
 
-/// The wake-ups of a partition: none is lost, and many are one.
+/// The signals to a partition. No signal is lost, and many signals are one.
 #[derive(Default)]
 pub(crate) struct Wakes {
     phase: AtomicU8,
-    /// For who works on it for long.
+    /// Wakes the task that works on the partition, if it waits.
     pub(crate) woken: Notify,
 }
 
 impl Wakes {
-    /// Sees to it that the partition is looked at after this call; true if nobody
-    /// works on it, so that the caller must begin.
+    /// Signals that the partition must be looked at after this call. True if no task works on it:
+    /// then the caller must start one.
     pub(crate) fn wake(&self) -> bool {
         let update = |phase| Some(if phase == IDLE { RUNNING } else { AGAIN });
         let before = self
@@ -29,15 +29,14 @@ impl Wakes {
         before == Ok(IDLE)
     }
 
-    /// Before a look that sees everything that was there: no wake-up so far asks for
-    /// another.
+    /// Called before a look at the partition: that look answers every signal so far.
     pub(crate) fn heard(&self) {
         let _ = self
             .phase
             .compare_exchange(AGAIN, RUNNING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Waits for a wake-up that was not heard, but not for long.
+    /// Waits for a signal that was not heard, but not for long.
     pub(crate) async fn wait(&self, longest: Duration) {
         let woken = async {
             while self.phase.load(Ordering::Acquire) != AGAIN {
@@ -47,7 +46,7 @@ impl Wakes {
         let _ = tokio::time::timeout(longest, woken).await;
     }
 
-    /// Leaves the partition, unless it was woken meanwhile; says whether it did.
+    /// The task leaves the partition, unless there was a signal meanwhile. True if it left.
     pub(crate) fn rest(&self) -> bool {
         let idle = self
             .phase
@@ -68,8 +67,8 @@ mod tests {
     #[tokio::test]
     async fn a_wake_up_asks_for_one_look_after_it() {
         let wakes = Wakes::default();
-        assert!(wakes.wake(), "nobody works on it");
-        assert!(!wakes.wake(), "somebody does");
+        assert!(wakes.wake(), "no task works on it");
+        assert!(!wakes.wake(), "a task does");
         wakes.heard();
         assert!(wakes.rest(), "it was looked at since");
         assert!(wakes.wake());

@@ -1,6 +1,7 @@
 //! The running outbox: what it offers, and how it is stopped.
 
 use super::builder::OutboxBuilder;
+use crate::database::pass_on::pass_on;
 use crate::database::registration;
 use crate::database::transaction::handler_options;
 use crate::operate::dead_letter::DeadLetters;
@@ -8,9 +9,8 @@ use crate::operate::stats::OutboxStats;
 use crate::queue::{PartitionSet, QueueId};
 use crate::service::supervisor::{ServedQueue, ServiceContext};
 use sea_orm::{
-    AccessMode, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
-    ExecResult, IsolationLevel, QueryResult, Statement, TransactionError, TransactionOptions,
-    TransactionTrait,
+    AccessMode, DatabaseConnection, DatabaseTransaction, DbErr, IsolationLevel, TransactionError,
+    TransactionOptions, TransactionTrait,
 };
 use std::ops::Deref;
 use std::pin::Pin;
@@ -196,28 +196,7 @@ impl Deref for OutboxTransaction {
     }
 }
 
-#[async_trait::async_trait]
-impl ConnectionTrait for OutboxTransaction {
-    fn get_database_backend(&self) -> DbBackend {
-        self.tx.get_database_backend()
-    }
-
-    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        self.tx.execute_raw(statement).await
-    }
-
-    async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        self.tx.execute_unprepared(sql).await
-    }
-
-    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        self.tx.query_one_raw(statement).await
-    }
-
-    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        self.tx.query_all_raw(statement).await
-    }
-}
+pass_on!(OutboxTransaction, tx);
 
 /// A running outbox, to be stopped. Dropping it stops without waiting.
 #[must_use = "the outbox stops when this is dropped"]

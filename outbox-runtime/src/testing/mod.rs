@@ -11,29 +11,27 @@
 //!
 //! These functions panic when they fail, because a test can do nothing else.
 
-#[cfg(feature = "sqlite")]
-mod database;
 mod enqueued;
 mod message;
 mod outbox;
 
 #[cfg(feature = "sqlite")]
-pub use database::database;
+pub use crate::database::database;
 pub use enqueued::{assert_enqueued, assert_not_enqueued, enqueued};
 pub use message::{ctx, message, message_with};
 pub use outbox::{Drained, TestOutbox};
 
 use crate::registry::registry;
-use sea_orm::{DbBackend, DbErr};
+use sea_orm::{ConnectionTrait, DbErr};
 
-/// Every statement that the outbox can execute on an engine: where it is declared, and its text. For
-/// the outbox's own tests.
+/// Every statement that the outbox can execute on this connection: where it is declared, and its
+/// text. For the outbox's own tests.
 ///
 /// # Errors
 /// If the outbox does not know the engine.
 #[doc(hidden)]
-pub fn statements(backend: DbBackend) -> Result<Vec<(&'static str, String)>, DbErr> {
-    crate::database::statements::statements(backend)
+pub fn statements<C: ConnectionTrait>(conn: &C) -> Result<Vec<(&'static str, String)>, DbErr> {
+    crate::database::statements::statements(conn)
 }
 
 /// Fails a test if events and handlers of this binary contradict each other, with everything that

@@ -4,12 +4,11 @@ mod plans;
 mod prepared;
 
 use outbox_tests::{Engine, TestDb};
-use sea_orm::{ConnectionTrait, DbBackend};
+use sea_orm::ConnectionTrait;
 
 /// The statements of a database's engine: where each is declared, and its text.
 fn statements(db: &TestDb) -> Vec<(&'static str, String)> {
-    let backend = db.connection().get_database_backend();
-    outbox_runtime::testing::statements(backend).expect("an engine that the outbox knows")
+    outbox_runtime::testing::statements(db.connection()).expect("an engine that the outbox knows")
 }
 
 /// The statement whose declaration ends with `name`.

@@ -50,11 +50,10 @@ async fn no_word_hole_or_comment_is_left_in_them(db: &TestDb) {
     }
 }
 
-#[test]
-fn a_statement_of_one_engine_is_not_listed_for_another() {
-    for backend in [DbBackend::Postgres, DbBackend::MySql, DbBackend::Sqlite] {
-        let listed = outbox_runtime::testing::statements(backend).expect("known");
-        let of_postgres = listed.iter().any(|(name, _)| name.contains("::postgres::"));
-        assert_eq!(of_postgres, backend == DbBackend::Postgres);
-    }
+#[every_engine]
+async fn those_of_another_engine_are_not_among_them(db: &TestDb) {
+    let of_postgres = statements(db)
+        .iter()
+        .any(|(name, _)| name.contains("::postgres::"));
+    assert_eq!(of_postgres, db.engine() == Engine::Postgres);
 }

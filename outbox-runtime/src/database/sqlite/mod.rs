@@ -9,6 +9,8 @@ pub(super) mod orphan_bodies;
 pub(super) mod reconcile;
 pub(super) mod sequence;
 pub(super) mod setup;
+#[cfg(feature = "sqlite")]
+pub(super) mod temporary;
 pub(super) mod transaction;
 pub(super) mod vacuum;
 mod words;

@@ -1,12 +1,12 @@
-//! What became of messages, and writing it down.
+//! What becomes of messages whose handlers ended, and how a session ends.
 
-use super::super::guard::{self, Ended, LeaseClock};
-use super::super::processor::{FOREIGN_PAUSE, Next};
-use super::super::quarantine;
-use super::super::settlement::{self, Verdict, Written, burial, verdict};
-use super::{Finished, SAVE_AFTER, Session, Signals};
-use crate::database::attempts::{AttemptChange, AttemptNote, Attempts};
-use crate::database::settlement::Settlement;
+use super::{FinishedTask, Session};
+use crate::database::attempts::Attempts;
+use crate::delivery::burial::burial;
+use crate::delivery::guard::AttemptEnd;
+use crate::delivery::processor::Next;
+use crate::delivery::quarantine::taken_back;
+use crate::delivery::verdict::{Verdict, failed, verdict};
 use crate::handler::HandlerResult;
 use sea_orm::DbErr;
 use std::time::Instant;
@@ -14,56 +14,59 @@ use tokio::task::JoinError;
 
 impl Session<'_> {
     /// Notes what became of a message.
-    pub(super) fn finished(&mut self, finished: Result<Finished, JoinError>) {
-        let Ok(Finished {
+    pub(super) fn finished(&mut self, finished: Result<FinishedTask, JoinError>) {
+        let Ok(FinishedTask {
             seq,
             ended,
             overran,
             rejected,
         }) = finished
         else {
-            // A panic is an outcome, so this is none of a handler's: begin anew.
+            // A handler's panic is an outcome, so the task itself failed: begin anew.
             self.broken = true;
             return;
         };
         let consumer = self.consumer;
-        let result = match (ended, rejected) {
-            (_, Some(reason)) => HandlerResult::Reject { reason },
-            (Ended::Returned(result), None) => result,
-            (Ended::Panicked(reason), None) => HandlerResult::Retry { reason },
-            (Ended::LeaseOver, None) => {
-                HandlerResult::retry(guard::lease_over_text(consumer.lease.duration))
-            }
-            (Ended::Stopped, None) => HandlerResult::retry("stopped"),
+        let attempt = match rejected {
+            Some(reason) => AttemptEnd::Result(HandlerResult::Reject { reason }),
+            None => ended.attempt(consumer.lease.duration),
         };
-        let Some(item) = self.lanes.message(seq) else {
+        let Some(known) = self.window.lanes.message(seq) else {
             return;
         };
-        if consumer.stop.excuses(&result) {
-            if item.charged {
+        let AttemptEnd::Result(result) = consumer.stop.excuse(attempt) else {
+            if known.charged {
                 self.take_back_charge(seq);
             }
-            return self.lanes.postpone(seq, None);
+            return self.window.lanes.postpone(seq, None);
+        };
+        if overran && known.charged {
+            self.quarantine.overran();
         }
-        let (attempts, charged) = (item.attempts, item.charged);
-        self.overran |= overran && charged;
-        match verdict(consumer, &item.message, attempts, result) {
+        let verdict = verdict(consumer, &known.message, known.attempts, result);
+        self.carry_out(seq, verdict);
+    }
+
+    /// Does with a message what its handler's result asks for.
+    fn carry_out(&mut self, seq: i64, verdict: Verdict) {
+        let Some(known) = self.window.lanes.message(seq) else {
+            return;
+        };
+        let (attempts, charged) = (known.attempts, known.charged);
+        match verdict {
             Verdict::Fine => {
                 if charged || attempts != Attempts::default() {
-                    self.notes.done.push(seq);
+                    self.unwritten.done.push(seq);
                 }
-                self.lanes.finish(seq);
+                self.window.lanes.finish(seq);
             }
             Verdict::Again { delay, reason } => {
-                item.attempts.failures = attempts.failures.saturating_add(1);
-                item.charged = false;
-                let change = AttemptChange::Failed {
-                    charged,
-                    delay,
-                    reason,
-                };
-                self.notes.attempts.push(AttemptNote { seq, change });
-                self.lanes.postpone(seq, Some(Instant::now() + delay));
+                known.attempts.failures = attempts.failures.saturating_add(1);
+                known.charged = false;
+                let note = failed(seq, charged, delay, reason);
+                self.unwritten.attempts.push(note);
+                let due = Instant::now() + delay;
+                self.window.lanes.postpone(seq, Some(due));
             }
             Verdict::Bury(reason) => {
                 self.bury(seq, attempts.total().saturating_add(1), &reason);
@@ -71,126 +74,37 @@ impl Session<'_> {
         }
     }
 
+    /// The message becomes a dead letter; nothing more is to be done for it.
     pub(super) fn bury(&mut self, seq: i64, attempts: i32, reason: &str) {
-        if let Some(item) = self.lanes.message(seq) {
-            self.notes
+        if let Some(known) = self.window.lanes.message(seq) {
+            let message = known.message.clone();
+            self.unwritten
                 .burials
-                .push(burial(&item.message, attempts, reason));
-            self.notes.buried.push(item.message.clone());
+                .push(burial(&message, attempts, reason));
+            self.unwritten.buried.push(message);
         }
-        self.lanes.finish(seq);
-    }
-
-    pub(super) fn must_save(&mut self) -> bool {
-        let claimed = self.lanes.last() > self.claimed;
-        let renew = Instant::now() >= self.clock.renew_at();
-        let progress = self.lanes.processed() > self.saved
-            && (self.tasks.is_empty() || self.saved_at.elapsed() > SAVE_AFTER);
-        !self.notes.is_empty() || claimed || renew || progress
-    }
-
-    /// Writes progress and notes, and renews the lease or gives it back. False if
-    /// it was lost.
-    pub(super) async fn save(
-        &mut self,
-        give_back: bool,
-        signals: Signals<'_>,
-    ) -> Result<bool, DbErr> {
-        let consumer = self.consumer;
-        let clock = LeaseClock::start(consumer.lease);
-        if give_back && let Some(seq) = self.unstarted.take() {
-            // A suspect that was charged and not started has done nothing wrong.
-            self.take_back_charge(seq);
-        }
-        let notes = std::mem::take(&mut self.notes);
-        let processed = self.lanes.processed();
-        let mut done_beyond = notes.done.clone();
-        if give_back {
-            done_beyond = self.lanes.done_beyond();
-        }
-        self.recorded |= !notes.attempts.is_empty() || !done_beyond.is_empty();
-        self.recorded |= !notes.burials.is_empty();
-        // Suspects stay so, whoever is next.
-        let claimed = if give_back {
-            processed.max(self.suspects)
-        } else {
-            self.lanes.last().max(self.suspects)
-        };
-        let outcome = Settlement {
-            queue: &consumer.queue,
-            partition_id: self.partition_id(),
-            consumer: &consumer.name,
-            owner: &consumer.owner,
-            epoch: self.epoch,
-            processed,
-            claimed,
-            read: (!give_back && self.read.0 > self.claimed).then_some(self.read),
-            notes: notes.attempts,
-            burials: notes.burials,
-            done_beyond,
-            forget_attempts: self.recorded && processed > self.saved,
-            keep: (!give_back).then_some(consumer.lease.duration),
-        };
-        let written = settlement::write(consumer, &notes.buried, self.clock, &outcome, None).await;
-        match written {
-            Ok(Written::Yes) => {
-                self.note_charge(&outcome.notes);
-                self.epoch += 1;
-                self.clock = clock;
-                self.claimed = claimed;
-                if processed > self.saved {
-                    signals.progress.notify_one();
-                }
-                self.saved = processed;
-                self.saved_at = Instant::now();
-                Ok(true)
-            }
-            written => {
-                if matches!(written, Ok(Written::Unknown)) {
-                    // Whether there is a charge to take back is not known.
-                    self.charged = None;
-                }
-                self.notes.attempts.splice(..0, outcome.notes);
-                self.notes.burials.splice(..0, outcome.burials);
-                self.notes.buried.splice(..0, notes.buried);
-                self.notes.done.splice(..0, notes.done);
-                written.map(|_| false)
-            }
-        }
-    }
-
-    /// Remembers which suspect's charge is in the database, now that these notes are written.
-    fn note_charge(&mut self, notes: &[AttemptNote]) {
-        let charges = |note: &&AttemptNote| matches!(note.change, AttemptChange::Charged);
-        if let Some(note) = notes.iter().rfind(charges) {
-            self.charged = Some(note.seq);
-        }
-        let charged = |seq| self.lanes.message(seq).is_some_and(|item| item.charged);
-        if !self.charged.is_some_and(charged) {
-            (self.charged, self.overran) = (None, false);
-        }
+        self.window.lanes.finish(seq);
     }
 
     /// Gives the lease back, with what is done beyond the cursor.
-    pub(super) async fn close(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
-        self.give_back(signals, &[]).await?;
-        Ok(if self.foreign {
-            Next::Later(FOREIGN_PAUSE.mul_f64(0.5 + fastrand::f64()))
-        } else {
-            Next::Rest
+    pub(super) async fn close(&mut self) -> Result<Next, DbErr> {
+        self.give_back(&[]).await?;
+        Ok(match self.window.foreign {
+            true => Next::for_another_process(),
+            false => Next::Rest,
         })
     }
 
-    /// `ended` are messages whose handlers ended in time and are forgotten.
-    async fn give_back(&mut self, signals: Signals<'_>, ended: &[i64]) -> Result<(), DbErr> {
-        if !self.save(true, signals).await? {
-            self.take_back_vain_charge(ended).await;
+    /// `ended` are messages whose handlers ended in time, and whose results are forgotten.
+    async fn give_back(&mut self, ended: &[i64]) -> Result<(), DbErr> {
+        if !self.save(true).await? {
+            self.take_back_without_lease(ended).await;
         }
         Ok(())
     }
 
-    /// Somebody else may have the lease, or will soon: what runs is cancelled, has
-    /// until then to come to its end, and is forgotten.
+    /// Another process may have the lease, or will soon. What runs is cancelled, has until then to
+    /// come to its end, and is forgotten.
     pub(super) async fn lose(&mut self, until: Instant) -> Next {
         tracing::warn!(
             queue = &*self.consumer.queue,
@@ -200,50 +114,44 @@ impl Session<'_> {
             "lost the lease; what was done beyond the cursor will be delivered again"
         );
         let ended = self.forget_tasks(until).await;
-        self.take_back_vain_charge(&ended).await;
+        self.take_back_without_lease(&ended).await;
         Next::Busy
     }
 
-    /// The database was slow, and then kept the lease for us all the same: what runs ends
-    /// as if it was lost, but nobody else has to wait until it is over.
-    pub(super) async fn leave(
-        &mut self,
-        until: Instant,
-        signals: Signals<'_>,
-    ) -> Result<Next, DbErr> {
+    /// The database was slow, and then kept the lease for us all the same. What runs ends
+    /// as if the lease was lost, but no other process has to wait until it is over.
+    pub(super) async fn leave(&mut self, until: Instant) -> Result<Next, DbErr> {
         let ended = self.forget_tasks(until).await;
-        if let Some(seq) = self.charged.filter(|seq| ended.contains(seq)) {
+        if let Some(seq) = self.quarantine.charged_among(&ended) {
             self.take_back_charge(seq);
         }
-        self.give_back(signals, &ended).await?;
+        self.give_back(&ended).await?;
         Ok(Next::Busy)
     }
 
     /// Takes back the charge of a suspect after the lease was lost, unless its handler still ran,
     /// or did not return in time.
-    async fn take_back_vain_charge(&mut self, ended: &[i64]) {
-        let Some(seq) = self.charged.take() else {
-            return;
-        };
-        let runs = self.lanes.first_running() == Some(seq) && !ended.contains(&seq);
-        if !runs && !self.overran {
-            quarantine::take_back(self.consumer, self.partition_id(), seq).await;
-        }
+    async fn take_back_without_lease(&mut self, ended: &[i64]) {
+        let running = self.window.lanes.first_running();
+        let partition_id = self.partition_id();
+        let still_runs = |seq| running == Some(seq) && !ended.contains(&seq);
+        self.quarantine
+            .take_back_without_lease(self.consumer, partition_id, still_runs)
+            .await;
     }
 
     /// Takes back a charge that was made before the attempt.
-    fn take_back_charge(&mut self, seq: i64) {
-        if let Some(item) = self.lanes.message(seq) {
-            item.charged = false;
-            let change = AttemptChange::TakenBack;
-            self.notes.attempts.push(AttemptNote { seq, change });
+    pub(super) fn take_back_charge(&mut self, seq: i64) {
+        if let Some(known) = self.window.lanes.message(seq) {
+            known.charged = false;
+            self.unwritten.attempts.push(taken_back(seq));
         }
     }
 
-    /// Cancels what runs. Returns the messages whose handlers ended in time; what becomes of them is
-    /// not written down.
+    /// Cancels the handlers that run. Returns the messages whose handlers ended in time. Their
+    /// results are not written down.
     async fn forget_tasks(&mut self, until: Instant) -> Vec<i64> {
-        self.stop.stopping.cancel();
+        self.lease.stop.stopping.cancel();
         let mut ended = Vec::new();
         let ending = async {
             while let Some(finished) = self.tasks.join_next().await {

@@ -1,41 +1,47 @@
 //! At least once, many keys of a partition at a time, each key in order.
 //!
-//! The lease is held and renewed as long as there is something to do. Messages are
-//! known up to a window ahead of the cursor, and run as soon as their key is free;
-//! the cursor moves over what is done from its place on. What is done beyond is
-//! remembered here, and written down when the lease is given back; after a crash it
-//! is delivered again. A message that fails waits its backoff, and with it its key;
-//! the others go on until the window is full.
+//! A session holds the lease of a partition, and renews it, as long as there is something to do.
+//! It knows messages up to a window ahead of the cursor, and starts each as soon as its key is
+//! free. The cursor moves over what is done from its place on. The session remembers what is done
+//! beyond, and writes it down when it gives the lease back; after a crash it is delivered again. A
+//! message that fails waits its backoff, and with it its key. The others go on until the window is
+//! full.
 //!
-//! Nothing runs before the cursor says that it is claimed. After a claim that died,
-//! what it had claimed runs alone, one message at a time, each charged before.
+//! No handler runs before the cursor says that its message is claimed. Messages of a claim that
+//! died are suspects: see [`quarantine`](super::quarantine).
+//!
+//! `window` reads messages, `starting` starts their handlers, `ending` notes how handlers end and
+//! ends the session, `saving` writes. `mod` has the loop around them.
 
 mod ending;
-mod reading;
+mod lease;
+mod saving;
 mod starting;
+mod window;
 
+use self::lease::SessionLease;
+use self::saving::{Unwritten, WrittenCursor};
+use self::starting::Permits;
+use self::window::Window;
 use super::consumer::Consumer;
-use super::guard::{Ended, LeaseClock, Stop};
-use super::lanes::Lanes;
+use super::guard::{HandlerEnd, LeaseClock};
 use super::processor::Next;
+use super::quarantine::SessionQuarantine;
 use crate::config::backoff;
-use crate::database::attempts::{AttemptNote, Attempts};
-use crate::database::settlement::Burial;
-use crate::database::window::{self, Acquired, Held};
-use crate::handler::{HandlerResult, OutboxMessage};
+use crate::database::window::{Acquired, Held, acquire};
+use crate::handler::HandlerResult;
 use crate::queue::PartitionId;
 use sea_orm::DbErr;
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-/// How long progress may be unwritten while other things go on.
+/// How long progress may stay unwritten while handlers run.
 const SAVE_AFTER: Duration = Duration::from_millis(100);
-/// How often pauses and the like are looked for.
+/// How often a session looks whether its queue is paused, at least.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How a partition that is worked on for long talks to the engine.
+/// How a session and the services that run it tell each other what happened.
 #[derive(Clone, Copy)]
 pub(crate) struct Signals<'a> {
     /// There may be new messages.
@@ -56,7 +62,7 @@ pub(crate) async fn turn(
     let partition_id = consumer.queue_id.partition(partition);
     let clock = LeaseClock::start(consumer.lease);
     let permit = consumer.statements.acquire().await;
-    let acquired = window::acquire(
+    let acquired = acquire(
         &consumer.db,
         partition_id,
         &consumer.name,
@@ -69,8 +75,8 @@ pub(crate) async fn turn(
         Acquired::Busy => Ok(Next::Busy),
         Acquired::Nothing => Ok(Next::Rest),
         Acquired::Held(held) => {
-            let mut session = Session::new(consumer, partition, &held, clock);
-            session.run(signals).await
+            let mut session = Session::new(consumer, partition, signals, &held, clock);
+            session.run().await
         }
     }
 }
@@ -79,166 +85,109 @@ pub(crate) async fn turn(
 struct Session<'a> {
     consumer: &'a Consumer,
     partition: u32,
-    epoch: i64,
-    clock: LeaseClock,
-    lanes: Lanes<Item>,
-    tasks: JoinSet<Finished>,
-    /// Cancelled when the lease is lost.
-    stop: Stop,
-    /// Cancelled a little later, when what still runs is dropped.
-    lost: CancellationToken,
-    /// Up to here messages run alone and charged: a claim of them died.
-    suspects: i64,
-    /// Up to here the cursor says that messages are claimed.
-    claimed: i64,
-    /// What the database does not know yet.
-    notes: Notes,
-    /// Whether there may be records of attempts.
-    recorded: bool,
-    saved: i64,
-    saved_at: Instant,
-    /// The last message read, number and id.
-    read: (i64, i64),
-    /// Whether there may be messages that are not known yet.
-    more: bool,
-    /// The next message is not ours to handle, nor to skip.
-    foreign: bool,
-    window_was_full: bool,
-    /// A task is gone, nobody knows which.
+    signals: Signals<'a>,
+    lease: SessionLease,
+    window: Window,
+    /// A task for each handler that runs.
+    tasks: JoinSet<FinishedTask>,
+    /// Whether a task failed, and with it the number of its message is lost.
     broken: bool,
-    spare: Option<OwnedSemaphorePermit>,
-    /// Whether a message is ready that has no permit.
-    wants_permit: bool,
-    /// A suspect that is charged and has not been started.
-    unstarted: Option<i64>,
-    /// A suspect whose charge is in the database.
-    charged: Option<i64>,
-    /// Whether its handler did not return in time.
-    overran: bool,
-    /// Held while a suspect runs and until that is written down.
-    alone: Option<OwnedSemaphorePermit>,
-    errors: u32,
-    retry_at: Option<Instant>,
+    cursor: WrittenCursor,
+    unwritten: Unwritten,
+    permits: Permits,
+    quarantine: SessionQuarantine,
+    retry: BookkeepingRetry,
 }
 
-struct Item {
-    message: OutboxMessage,
-    /// What is on record, without a charge for the attempt under way.
-    attempts: Attempts,
-    /// Whether it is charged with a death that it has not died yet.
-    charged: bool,
-}
-
+/// When statements are tried again after an error, or a suspect asks again to be alone.
 #[derive(Default)]
-struct Notes {
-    attempts: Vec<AttemptNote>,
-    burials: Vec<Burial>,
-    buried: Vec<OutboxMessage>,
-    done: Vec<i64>,
+struct BookkeepingRetry {
+    /// Errors in a row.
+    errors: u32,
+    /// Nothing is read, written or started before.
+    at: Option<Instant>,
 }
 
-impl Notes {
-    fn is_empty(&self) -> bool {
-        self.attempts.is_empty() && self.burials.is_empty() && self.done.is_empty()
-    }
-}
-
-struct Finished {
+/// A handler's task that came to its end.
+struct FinishedTask {
     seq: i64,
-    ended: Ended<HandlerResult>,
+    ended: HandlerEnd<HandlerResult>,
     /// Whether the handler did not return in time.
     overran: bool,
     rejected: Option<String>,
 }
 
 impl<'a> Session<'a> {
-    fn new(consumer: &'a Consumer, partition: u32, held: &Held, clock: LeaseClock) -> Self {
-        let stop = Stop {
-            stopping: consumer.stop.stopping.child_token(),
-            ..consumer.stop.clone()
-        };
+    fn new(
+        consumer: &'a Consumer,
+        partition: u32,
+        signals: Signals<'a>,
+        held: &Held,
+        clock: LeaseClock,
+    ) -> Self {
         Self {
             consumer,
             partition,
-            epoch: held.epoch,
-            clock,
-            lanes: Lanes::new(held.processed),
+            signals,
+            lease: SessionLease::new(consumer, held, clock),
+            window: Window::new(held),
             tasks: JoinSet::new(),
-            stop,
-            lost: CancellationToken::new(),
-            suspects: held.claimed,
-            claimed: held.claimed,
-            notes: Notes::default(),
-            recorded: false,
-            saved: held.processed,
-            saved_at: Instant::now(),
-            read: (held.processed, 0),
-            more: true,
-            foreign: false,
-            window_was_full: false,
             broken: false,
-            spare: None,
-            wants_permit: false,
-            unstarted: None,
-            charged: None,
-            overran: false,
-            alone: None,
-            errors: 0,
-            retry_at: None,
+            cursor: WrittenCursor::new(held),
+            unwritten: Unwritten::default(),
+            permits: Permits::default(),
+            quarantine: SessionQuarantine::new(held.claimed),
+            retry: BookkeepingRetry::default(),
         }
     }
 
-    async fn run(&mut self, signals: Signals<'_>) -> Result<Next, DbErr> {
+    /// Works until nothing is left to do, or the lease is lost.
+    async fn run(&mut self) -> Result<Next, DbErr> {
         let consumer = self.consumer;
         loop {
-            let drop_at = self.clock.drop_at();
-            if self.broken || self.is_late() {
+            let drop_at = self.lease.clock.drop_at();
+            if self.broken || self.lease.is_late() {
                 return Ok(self.lose(drop_at).await);
             }
             let asked = consumer.stop.stopping.is_cancelled() || consumer.is_paused();
-            let leave = signals.leave && !self.wants_more();
-            let closing = asked || (self.foreign || leave) && self.is_idle();
+            let leave = self.signals.leave && !self.wants_more();
+            let closing = asked || (self.window.foreign || leave) && self.is_idle();
             if closing && self.tasks.is_empty() {
-                return self.close(signals).await;
+                return self.close().await;
             }
-            if self.retry_at.is_none_or(|at| at <= Instant::now()) {
-                let (kept, late) = self.bookkeep_in_time(closing, signals).await;
+            if self.retry.at.is_none_or(|at| at <= Instant::now()) {
+                let (kept, late) = self.bookkeep_in_time(closing).await;
                 match kept {
                     Ok(false) => return Ok(self.lose(Instant::now()).await),
-                    Ok(true) if late => return self.leave(drop_at, signals).await,
+                    Ok(true) if late => return self.leave(drop_at).await,
                     Err(_) if late => return Ok(self.lose(drop_at).await),
-                    Ok(true) => self.errors = 0,
+                    Ok(true) => self.retry.errors = 0,
                     Err(error) => self.trouble(&error),
                 }
             }
-            if !closing && self.lanes.all_done() && !self.more && self.tasks.is_empty() {
-                return self.close(signals).await;
+            if !closing
+                && self.window.lanes.all_done()
+                && !self.window.more
+                && self.tasks.is_empty()
+            {
+                return self.close().await;
             }
-            self.wait(closing, signals).await;
+            self.wait(closing).await;
         }
-    }
-
-    /// Whether the lease is so nearly over that nobody may be at work any more.
-    fn is_late(&self) -> bool {
-        self.clock.is_late()
     }
 
     /// Whether nothing runs and nothing could.
     fn is_idle(&mut self) -> bool {
-        self.tasks.is_empty() && self.lanes.next_ready(Instant::now()).is_none()
+        self.tasks.is_empty() && self.window.lanes.next_ready(Instant::now()).is_none()
     }
 
-    /// Also says whether it took longer than the lease: a statement that hangs keeps nobody
-    /// at work for longer than that. The statement itself comes to its end: on MySQL one
-    /// that is dropped while the server prepares it takes its connection along for good.
-    async fn bookkeep_in_time(
-        &mut self,
-        closing: bool,
-        signals: Signals<'_>,
-    ) -> (Result<bool, DbErr>, bool) {
-        let (stopping, lost) = (self.stop.stopping.clone(), self.lost.clone());
-        let clock = self.clock;
-        let work = self.bookkeep(closing, signals);
+    /// Also says whether it took longer than the lease: then the handlers are cancelled, and dropped
+    /// a little later, however long a statement hangs. The statement itself comes to its end: on
+    /// MySQL one that is dropped while the server prepares it takes its connection along for good.
+    async fn bookkeep_in_time(&mut self, closing: bool) -> (Result<bool, DbErr>, bool) {
+        let (stopping, lost) = (self.lease.stop.stopping.clone(), self.lease.lost.clone());
+        let clock = self.lease.clock;
+        let work = self.bookkeep(closing);
         tokio::pin!(work);
         if let Ok(kept) = tokio::time::timeout_at(clock.cancel_at().into(), &mut work).await {
             return (kept, false);
@@ -251,32 +200,33 @@ impl<'a> Session<'a> {
         (work.await, true)
     }
 
-    /// What is to be written and read now. False if the lease was lost.
-    async fn bookkeep(&mut self, closing: bool, signals: Signals<'_>) -> Result<bool, DbErr> {
-        self.retry_at = None;
+    /// Reads, writes and starts what is due now. False if the lease was lost.
+    async fn bookkeep(&mut self, closing: bool) -> Result<bool, DbErr> {
+        self.retry.at = None;
         if !closing && self.wants_more() {
             self.fetch().await?;
-            if self.is_late() {
+            if self.lease.is_late() {
                 // What was read is not claimed any more.
                 return Ok(true);
             }
         }
-        if self.must_save() && !self.save(false, signals).await? {
+        if self.must_save() && !self.save(false).await? {
             return Ok(false);
         }
         if closing {
             return Ok(true);
         }
-        self.start_ready(signals).await
+        self.start_ready().await
     }
 
+    /// Decides when the bookkeeping is tried again.
     fn trouble(&mut self, error: &DbErr) {
         let tuning = &self.consumer.tuning;
-        let pause = backoff(tuning.retry_base, tuning.retry_max, self.errors, true);
-        // Not so long that the lease is lost for that.
+        let pause = backoff(tuning.retry_base, tuning.retry_max, self.retry.errors, true);
+        // A short pause, so that the lease is not lost meanwhile.
         let pause = pause.min(self.consumer.lease.duration / 8);
-        self.errors = self.errors.saturating_add(1);
-        self.retry_at = Some(Instant::now() + pause.max(Duration::from_millis(1)));
+        self.retry.errors = self.retry.errors.saturating_add(1);
+        self.retry.at = Some(Instant::now() + pause.max(Duration::from_millis(1)));
         tracing::warn!(
             queue = &*self.consumer.queue, partition = self.partition,
             consumer = self.consumer.name, %error,
@@ -284,22 +234,26 @@ impl<'a> Session<'a> {
         );
     }
 
-    /// Until there is something to do.
-    async fn wait(&mut self, closing: bool, signals: Signals<'_>) {
+    /// Waits until there is something to do.
+    async fn wait(&mut self, closing: bool) {
         let now = Instant::now();
-        // What is due by now waits for its turn, not for its time.
-        self.lanes.next_ready(now);
-        let unsaved = self.lanes.processed() > self.saved;
-        let save = unsaved.then(|| self.saved_at + SAVE_AFTER);
-        let events = match self.retry_at {
+        // A message that is due by now waits for its turn, not for a time.
+        self.window.lanes.next_ready(now);
+        let unsaved = self.window.lanes.processed() > self.cursor.processed;
+        let save = unsaved.then(|| self.cursor.written_at + SAVE_AFTER);
+        let events = match self.retry.at {
             Some(at) => [Some(at), None, None],
-            None => [Some(self.clock.renew_at()), save, self.lanes.next_due()],
+            None => [
+                Some(self.lease.clock.renew_at()),
+                save,
+                self.window.lanes.next_due(),
+            ],
         };
         let until = events.into_iter().flatten().min();
         let until = until.map_or(now + LOOK_EVERY, |at| at.min(now + LOOK_EVERY));
         let until = until.max(now + Duration::from_millis(1));
-        let hungry = !closing && self.retry_at.is_none() && self.wants_more();
-        let wants_permit = !closing && self.wants_permit;
+        let hungry = !closing && self.retry.at.is_none() && self.wants_more();
+        let wants_permit = !closing && self.permits.wanted;
         let permits = self.consumer.permits.clone();
         tokio::select! {
             biased;
@@ -310,8 +264,8 @@ impl<'a> Session<'a> {
                 }
             }
             () = self.consumer.stop.stopping.cancelled(), if !closing => {}
-            () = signals.woken.notified() => self.more = true,
-            permit = permits.acquire_owned(), if wants_permit => self.spare = permit.ok(),
+            () = self.signals.woken.notified() => self.window.more = true,
+            permit = permits.acquire_owned(), if wants_permit => self.permits.spare = permit.ok(),
             () = std::future::ready(()), if hungry => {}
             () = tokio::time::sleep_until(until.into()) => {}
         }

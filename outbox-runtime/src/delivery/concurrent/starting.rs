@@ -1,52 +1,55 @@
 //! Which of the known messages run.
 
-use super::super::guard::{self, Ended, LeaseClock, Running};
-use super::super::processor::SOLITUDE_PAUSE;
-use super::super::settlement::{exhausted_reason, is_exhausted};
-use super::{Finished, Session, Signals};
-use crate::database::attempts::{AttemptChange, AttemptNote};
+use super::{FinishedTask, Session};
+use crate::delivery::burial::{exhausted_reason, is_exhausted};
+use crate::delivery::guard::{self, HandlerEnd, LeaseClock, RunContext};
+use crate::delivery::quarantine::SOLITUDE_PAUSE;
 use crate::handler::Progress;
 use sea_orm::DbErr;
 use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// The permits of handlers that run at once; a handler that runs has its own.
+#[derive(Default)]
+pub(super) struct Permits {
+    /// For the next handler.
+    pub(super) spare: Option<OwnedSemaphorePermit>,
+    /// Whether a message is ready that has no permit.
+    pub(super) wanted: bool,
+}
 
 impl Session<'_> {
     /// Starts what may run. False if the lease was lost.
-    pub(super) async fn start_ready(&mut self, signals: Signals<'_>) -> Result<bool, DbErr> {
-        if self.lanes.running() == 0 {
-            self.alone = None;
+    pub(super) async fn start_ready(&mut self) -> Result<bool, DbErr> {
+        if self.window.lanes.running() == 0 {
+            self.quarantine.leave();
         }
-        self.wants_permit = false;
-        let lease = self.start_some(signals).await;
-        // Others may be waiting for it.
-        self.spare = None;
+        self.permits.wanted = false;
+        let lease = self.start_some().await;
+        // Other partitions may be waiting for a permit.
+        self.permits.spare = None;
         lease
     }
 
-    async fn start_some(&mut self, signals: Signals<'_>) -> Result<bool, DbErr> {
-        while self.lanes.running() < self.consumer.concurrency as usize {
-            let Some(seq) = self.lanes.next_ready(Instant::now()) else {
+    /// Starts handlers, the oldest message first, while there are permits.
+    async fn start_some(&mut self) -> Result<bool, DbErr> {
+        while self.window.lanes.running() < self.consumer.concurrency as usize {
+            let Some(seq) = self.window.lanes.next_ready(Instant::now()) else {
                 break;
             };
-            // While a suspect is ready or runs, nothing else does: it is the oldest.
-            let suspect = seq <= self.suspects;
-            let alone = suspect || self.tasks_are_suspects();
-            if seq > self.claimed || (alone && self.lanes.running() > 0) {
+            if !self.may_run(seq) || !self.take_permit() {
                 break;
             }
-            if !self.take_permit() {
-                self.wants_permit = true;
-                break;
-            }
-            if suspect {
-                if !self.may_be_alone(seq) {
+            if self.quarantine.is_suspect(seq) {
+                if !self.may_run_suspect(seq) {
                     break;
                 }
-                if !self.charge(seq, signals).await? {
+                if !self.charge_or_bury(seq).await? {
                     return Ok(false);
                 }
             }
-            // Statements before this one may have taken long: it would have no time.
-            if self.is_late() || self.stop.stopping.is_cancelled() {
+            // The statements before may have taken long: the handler would have no time.
+            if self.lease.is_late() || self.lease.stop.stopping.is_cancelled() {
                 break;
             }
             self.start(seq);
@@ -54,85 +57,89 @@ impl Session<'_> {
         Ok(true)
     }
 
-    pub(super) fn tasks_are_suspects(&self) -> bool {
-        self.lanes
-            .first_running()
-            .is_some_and(|seq| seq <= self.suspects)
+    /// Whether the database says that a message is claimed, and it may run beside what runs. While
+    /// a suspect is ready or runs, nothing else does: it is the oldest.
+    fn may_run(&self, seq: i64) -> bool {
+        let lanes = &self.window.lanes;
+        let is_suspect = |seq| self.quarantine.is_suspect(seq);
+        let alone = is_suspect(seq) || lanes.first_running().is_some_and(is_suspect);
+        seq <= self.cursor.claimed && (!alone || lanes.running() == 0)
     }
 
     /// Whether there is a permit for one more handler.
-    pub(super) fn take_permit(&mut self) -> bool {
-        if self.spare.is_none() {
-            self.spare = self.consumer.permits.clone().try_acquire_owned().ok();
+    fn take_permit(&mut self) -> bool {
+        let permits = &mut self.permits;
+        if permits.spare.is_none() {
+            permits.spare = self.consumer.permits.clone().try_acquire_owned().ok();
         }
-        self.spare.is_some()
+        permits.wanted |= permits.spare.is_none();
+        permits.spare.is_some()
     }
 
-    /// Whether no other partition runs a message that may kill the process.
-    pub(super) fn may_be_alone(&mut self, seq: i64) -> bool {
-        self.alone = None;
-        let Some(item) = self.lanes.message(seq) else {
+    /// Whether no other partition runs a message that may kill the process, if that matters for
+    /// this one.
+    fn may_run_suspect(&mut self, seq: i64) -> bool {
+        let Some(known) = self.window.lanes.message(seq) else {
+            self.quarantine.leave();
             return true;
         };
-        if !self.consumer.needs_solitude(item.attempts) {
-            return true;
+        let alone = self.quarantine.enter(self.consumer, known.attempts);
+        if !alone {
+            self.retry.at = Some(Instant::now() + SOLITUDE_PAUSE);
         }
-        self.alone = self.consumer.solitude.clone().try_acquire_owned().ok();
-        if self.alone.is_none() {
-            self.retry_at = Some(Instant::now() + SOLITUDE_PAUSE);
-        }
-        self.alone.is_some()
+        alone
     }
 
-    /// Charges a death before the handler runs; one too many buries the message instead.
-    pub(super) async fn charge(&mut self, seq: i64, signals: Signals<'_>) -> Result<bool, DbErr> {
-        let Some(item) = self.lanes.message(seq) else {
+    /// Charges a death before the handler runs. A message that has too many becomes a dead letter
+    /// instead. False if the lease was lost.
+    async fn charge_or_bury(&mut self, seq: i64) -> Result<bool, DbErr> {
+        let Some(known) = self.window.lanes.message(seq) else {
             return Ok(true);
         };
-        if item.charged {
-            // Written down already, with what could not be written before.
+        if known.charged {
+            // An earlier try to charge it failed, and was repeated with the notes since.
             return Ok(true);
         }
-        let (message, attempts) = (item.message.clone(), item.attempts);
+        let (message, attempts) = (known.message.clone(), known.attempts);
         if is_exhausted(self.consumer, &message, attempts) {
             let reason = exhausted_reason(self.consumer, &message).await?;
             self.bury(seq, attempts.total(), &reason);
         } else {
-            item.charged = true;
-            self.unstarted = Some(seq);
-            let change = AttemptChange::Charged;
-            self.notes.attempts.push(AttemptNote { seq, change });
+            known.charged = true;
+            self.unwritten.attempts.push(self.quarantine.charge(seq));
         }
-        self.save(false, signals).await
+        self.save(false).await
     }
 
-    pub(super) fn start(&mut self, seq: i64) {
+    /// Starts the handler of a message, if the message is still to be done.
+    fn start(&mut self, seq: i64) {
         let consumer = self.consumer;
-        let Some(item) = self.lanes.message(seq) else {
+        let Some(known) = self.window.lanes.message(seq) else {
             return;
         };
-        let attempts = item.attempts.total().unsigned_abs();
-        let message = item.message.with_attempts(attempts);
-        self.lanes.start(seq);
-        self.unstarted = None;
+        let attempts = known.attempts.total().unsigned_abs();
+        let message = known.message.with_attempts(attempts);
+        self.window.lanes.start(seq);
+        self.quarantine.started();
         let (routes, states) = (consumer.routes.clone(), consumer.states.clone());
-        let (stop, lost, lease) = (self.stop.clone(), self.lost.clone(), consumer.lease);
-        let permit = self.spare.take();
+        let (stop, lost) = (self.lease.stop.clone(), self.lease.lost.clone());
+        let lease = consumer.lease;
+        let permit = self.permits.spare.take();
         self.tasks.spawn(async move {
             let _permit = permit;
             let mut progress = Progress::default();
             // Each has the time of a lease, which is renewed meanwhile.
             let clock = LeaseClock::start(lease);
             let messages = [message];
-            let call = async |running: &Running| {
+            let call = async |context: &RunContext| {
                 routes
-                    .walk(None, &messages, &mut progress, running, clock)
+                    .walk(None, &messages, &mut progress, context, clock)
                     .await
             };
             let ended = guard::run(&stop, clock, &states, call, guard::nothing);
             let ended = lost.run_until_cancelled(ended).await;
-            let ended = ended.unwrap_or(Ended::LeaseOver);
-            Finished {
+            let ended = ended.unwrap_or(HandlerEnd::LeaseOver);
+            FinishedTask {
                 seq,
                 overran: clock.has_overrun(&ended),
                 ended,
