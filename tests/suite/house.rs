@@ -37,7 +37,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
         &["handler", "event", "database", "config", "queue"],
     ),
     ("registry", &["handler", "event", "config", "queue"]),
-    ("handler", &["event", "config", "queue"]),
+    ("handler", &["event", "database", "config", "queue"]),
     ("event", &["database", "queue"]),
     ("database", &["config", "queue", "sabotage"]),
     ("config", &[]),

@@ -5,9 +5,9 @@ use super::claim::Claim;
 use super::consumer::Consumer;
 use crate::database::attempts::{self, Attempts};
 use crate::database::settlement::Burial;
+use crate::handler::DeadLetterNotice;
 use crate::handler::OutboxMessage;
 use crate::handler::reason::bounded_reason;
-use crate::operate::dead_letter::DeadLetterNotice;
 use sea_orm::DbErr;
 
 /// Whether the one message was tried often enough.

@@ -7,8 +7,8 @@ use crate::config::{LeaseConfig, RetryPolicy, WorkerTuning};
 use crate::database::connection_cache::Kept;
 use crate::database::registration::registered_types;
 use crate::delivery::claims::Claims;
+use crate::handler::DeadLetterHook;
 use crate::handler::states::States;
-use crate::operate::dead_letter::Hook;
 use crate::queue::QueueId;
 use crate::registry::Mode;
 use sea_orm::DatabaseConnection;
@@ -42,7 +42,7 @@ pub(crate) struct Consumer {
     pub(crate) lease: LeaseConfig,
     /// For messages of types that have no handler here.
     pub(crate) retry: RetryPolicy,
-    pub(crate) on_dead_letter: Hook,
+    pub(crate) on_dead_letter: DeadLetterHook,
     pub(crate) failure_log: FailureLog,
     pub(crate) asynchronous: bool,
     pub(crate) stop: Stop,

@@ -10,7 +10,7 @@ FROM (
     SELECT s.seq, s.id, SUM(s.bytes) OVER (ORDER BY s.seq) - s.bytes AS bytes_before
     FROM (
         SELECT g.seq, g.id, COALESCE((
-            SELECT LENGTH(p.payload) FROM outbox_body p WHERE p.id = g.id
+            SELECT LENGTH(sized.payload) FROM outbox_body sized WHERE sized.id = g.id
         ), 0) AS bytes
         FROM outbox_outgoing g
         WHERE g.partition_id = $partition AND g.seq > $after

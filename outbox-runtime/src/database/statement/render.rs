@@ -26,6 +26,7 @@ impl Rendered {
         for (hole, with) in fills {
             text = text.replace(hole, &without_comments(with));
         }
+        let text = without_comments(&text);
         let mut renderer = Renderer {
             words: words(engine),
             engine,
@@ -35,8 +36,13 @@ impl Rendered {
         };
         renderer.push(&text);
         let Renderer {
-            text, names, each, ..
+            mut text,
+            names,
+            each,
+            ..
         } = renderer;
+        // A word at the end may mean nothing here.
+        text.truncate(text.trim_end().len());
         let last = |at: usize| !names[at + 1..].contains(&names[at]);
         let last: Vec<bool> = (0..names.len()).map(last).collect();
         let parameters = names.into_iter().zip(last);

@@ -10,7 +10,6 @@ mod requeue;
 mod typed;
 
 pub use crate::event::decode::Undecodable;
-pub(crate) use crate::handler::DeadLetterHook as Hook;
 pub use crate::handler::DeadLetterNotice;
 pub use crate::queue::DeadLetterId;
 pub use filter::{DeadLetterFilter, DeadLetterScope};
