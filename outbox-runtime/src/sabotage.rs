@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Sabotage {
     /// Leased messages are acknowledged before their handlers run.
     AckFirst = 1,
-    /// An acknowledgement takes effect whoever has the lease.
+    /// An acknowledgement takes effect whichever process has the lease.
     IgnoreLease = 2,
     /// The sequencer looks only above the highest id it has seen.
     SkipLate = 3,

@@ -18,13 +18,13 @@ use sea_orm::{
 use std::pin::Pin;
 
 /// The pool of a user, and the connections of it that are kept.
-pub(crate) struct Kept {
+pub(crate) struct ConnectionCache {
     pool: DatabaseConnection,
     #[cfg(feature = "postgres")]
     postgres: connections::Connections,
 }
 
-impl Kept {
+impl ConnectionCache {
     pub(crate) fn new(pool: DatabaseConnection) -> Self {
         Self {
             #[cfg(feature = "postgres")]
@@ -52,7 +52,7 @@ impl Kept {
     }
 }
 
-impl Kept {
+impl ConnectionCache {
     /// Runs a query and hands its rows over one by one: who keeps only some of them needs
     /// memory for no more.
     pub(crate) async fn query_each(
@@ -70,7 +70,7 @@ impl Kept {
 }
 
 #[async_trait::async_trait]
-impl ConnectionTrait for Kept {
+impl ConnectionTrait for ConnectionCache {
     fn get_database_backend(&self) -> DbBackend {
         self.pool.get_database_backend()
     }
@@ -97,7 +97,7 @@ impl ConnectionTrait for Kept {
 }
 
 /// For engines without connections that are kept.
-impl StreamTrait for Kept {
+impl StreamTrait for ConnectionCache {
     type Stream<'a> = QueryStream;
 
     fn get_database_backend(&self) -> DbBackend {

@@ -2,13 +2,13 @@
 //! name in the folder of the engine. To add an engine, write a folder like the others and an arm in
 //! [`on`].
 
-use super::cleanup::{VacuumRequest, Vacuumed};
-use super::connection_cache::Kept;
+use super::connection_cache::ConnectionCache;
 use super::cursor::{ClaimRequest, Claimed, QuickClaim};
-use super::incoming::NewRow;
-use super::orphans::Orphans;
+use super::enqueue::NewRow;
+use super::orphan_bodies::Orphans;
 use super::registration::Present;
-use super::sequencing::{Places, SequenceRequest, Sequenced};
+use super::sequence::{PartitionRows, SequenceRequest, Sequenced};
+use super::vacuum::{VacuumRequest, Vacuumed};
 use super::{Engine, mysql, postgres, sqlite};
 use crate::queue::QueueId;
 use sea_orm::{
@@ -62,31 +62,31 @@ pub(super) fn can_claim_together(db: &DatabaseConnection) -> Result<bool, DbErr>
 
 /// Claims for many cursors in one statement; `None` where it was not the usual case.
 pub(super) async fn claim_together(
-    kept: &Kept,
+    connections: &ConnectionCache,
     requests: &[QuickClaim],
     owner: &str,
-    asynchronous: bool,
+    asynchronous_commit: bool,
 ) -> Result<Vec<Option<Claimed>>, DbErr> {
-    on!(kept, engine => {
-        engine::claim::claim_together(kept, requests, owner, asynchronous).await
+    on!(connections, engine => {
+        engine::claim::claim_together(connections, requests, owner, asynchronous_commit).await
     })
 }
 
 /// Numbers committed rows of a queue.
 pub(super) async fn sequence(
-    kept: &Kept,
+    connections: &ConnectionCache,
     request: &SequenceRequest,
-    places: &mut Places,
+    partition_rows: &mut PartitionRows,
 ) -> Result<Sequenced, DbErr> {
-    on!(kept, engine => engine::sequence::sequence(kept, request, places).await)
+    on!(connections, engine => engine::sequence::sequence(connections, request, partition_rows).await)
 }
 
 /// Deletes what every consumer has passed.
 pub(super) async fn vacuum(
-    kept: &Kept,
+    connections: &ConnectionCache,
     request: &VacuumRequest<'_>,
 ) -> Result<Vec<Vacuumed>, DbErr> {
-    on!(kept, engine => engine::vacuum::vacuum(kept, request).await)
+    on!(connections, engine => engine::vacuum::vacuum(connections, request).await)
 }
 
 /// Finds what waits, and says which consumers a process is there for.

@@ -9,7 +9,7 @@
 //! but we hold no claim, the answer to our claim was lost: we may claim again at once.
 
 use super::attempts::Attempts;
-use super::connection_cache::Kept;
+use super::connection_cache::ConnectionCache;
 use super::contract;
 use super::statement::{Run, statements, values};
 use crate::queue::PartitionId;
@@ -44,11 +44,11 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) most_bytes: i64,
     pub(crate) ack: Option<Ack>,
     /// Where the cursor was last, for engines that find it sooner by that.
-    pub(crate) place: Option<&'a Place>,
+    pub(crate) row_version: Option<&'a RowVersion>,
     /// Suspects of a process's death to leave alone.
     pub(crate) refuse: Refuse,
     /// Whether the commit may be asynchronous: never with a user's writes.
-    pub(crate) asynchronous: bool,
+    pub(crate) asynchronous_commit: bool,
 }
 
 impl ClaimRequest<'_> {
@@ -63,7 +63,7 @@ impl ClaimRequest<'_> {
 
 /// A cursor as PostgreSQL had it last, after a claim that found nothing unusual. As long
 /// as it is still that version, nothing of it has changed.
-pub(crate) struct Place {
+pub(crate) struct RowVersion {
     pub(crate) ctid: String,
     /// The transaction that wrote it.
     pub(crate) version: String,
@@ -112,8 +112,8 @@ pub(crate) struct QuickClaim {
 impl QuickClaim {
     /// `None` if something is unusual.
     pub(crate) fn of(request: &ClaimRequest<'_>) -> Option<Self> {
-        let place = request.place?;
-        let processed = match (&request.ack, place.lease) {
+        let row = request.row_version?;
+        let processed = match (&request.ack, row.lease) {
             (Some(ack), Some(lease))
                 if ack.epoch == lease
                     && ack.claimed == ack.processed
@@ -122,16 +122,16 @@ impl QuickClaim {
             {
                 ack.processed
             }
-            (None, None) => place.processed,
+            (None, None) => row.processed,
             _ => return None,
         };
         Some(Self {
             partition_id: request.partition_id,
             consumer: request.consumer.to_owned(),
-            ctid: place.ctid.clone(),
-            version: place.version.clone(),
+            ctid: row.ctid.clone(),
+            version: row.version.clone(),
             processed,
-            epoch: place.lease,
+            epoch: row.lease,
             anchor: request.ack.as_ref().map_or((0, 0), |ack| ack.anchor),
             limit: request.limit,
             most_bytes: request.most_bytes,
@@ -160,7 +160,7 @@ pub(crate) struct Claimed {
     /// Whether there are more messages than their bytes allow.
     pub(crate) cut: bool,
     /// Where the cursor is now, for the next claim.
-    pub(crate) place: Option<Place>,
+    pub(crate) row_version: Option<RowVersion>,
     /// The messages; none if there is nothing to do.
     pub(crate) rows: Vec<RawRow>,
 }
@@ -176,7 +176,7 @@ impl Claimed {
             attempts: None,
             outermost: true,
             cut: false,
-            place: None,
+            row_version: None,
             rows: Vec::new(),
         }
     }
@@ -287,12 +287,12 @@ pub(crate) fn can_claim_together(db: &DatabaseConnection) -> bool {
 
 /// Claims for many cursors in one statement; `None` where it was not the usual case.
 pub(crate) async fn claim_together(
-    kept: &Kept,
+    connections: &ConnectionCache,
     requests: &[QuickClaim],
     owner: &str,
-    asynchronous: bool,
+    asynchronous_commit: bool,
 ) -> Result<Vec<Option<Claimed>>, DbErr> {
-    contract::claim_together(kept, requests, owner, asynchronous).await
+    contract::claim_together(connections, requests, owner, asynchronous_commit).await
 }
 
 /// How far a consumer is, as the database knows it.

@@ -6,29 +6,29 @@
 //!
 //! Nothing here knows of handlers, retries or policies, and nothing spawns tasks.
 
+pub(crate) mod aging;
 pub(crate) mod attempts;
-pub(crate) mod cleanup;
-pub(crate) mod clock;
 pub(crate) mod connection_cache;
 mod contract;
 pub(crate) mod cursor;
 pub(crate) mod dead_letter;
 mod engine;
+pub(crate) mod enqueue;
 pub(crate) mod enqueued;
 pub(crate) mod errors;
-pub(crate) mod incoming;
 mod mysql;
 pub(crate) mod notify;
-pub(crate) mod orphans;
+pub(crate) mod orphan_bodies;
 pub(crate) mod pass_on;
 mod postgres;
 pub(crate) mod progress;
 pub(crate) mod race;
+pub(crate) mod read_ahead;
 pub(crate) mod reconcile;
 pub(crate) mod registration;
 #[cfg(feature = "sabotage")]
 mod sabotage;
-pub(crate) mod sequencing;
+pub(crate) mod sequence;
 pub(crate) mod settlement;
 pub(crate) mod setup;
 mod sqlite;
@@ -37,7 +37,7 @@ pub(crate) mod statements;
 pub(crate) mod stats;
 mod stepwise;
 pub(crate) mod transaction;
-pub(crate) mod window;
+pub(crate) mod vacuum;
 mod words;
 
 use engine::Engine;

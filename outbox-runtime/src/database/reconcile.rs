@@ -13,7 +13,7 @@ pub(crate) enum Waiting {
     /// A queue has rows without a number.
     Unsequenced { queue_id: QueueId },
     /// It has some where the sequencer no longer looks.
-    BelowMark { queue_id: QueueId },
+    BelowLowWatermark { queue_id: QueueId },
     /// A consumer can go on in a partition.
     Claimable {
         partition_id: PartitionId,
@@ -41,7 +41,7 @@ fn of_row(row: &QueryResult) -> Result<Waiting, DbErr> {
     Ok(match waits.as_str() {
         "paused" => Waiting::Paused { queue_id: queue()? },
         "unsequenced" => Waiting::Unsequenced { queue_id: queue()? },
-        "below" => Waiting::BelowMark { queue_id: queue()? },
+        "below" => Waiting::BelowLowWatermark { queue_id: queue()? },
         _ => Waiting::Claimable {
             partition_id: row.try_get_by("id")?,
             consumer: row.try_get_by("consumer")?,

@@ -2,8 +2,8 @@
 
 use super::{Engine, mysql, postgres, sqlite, stepwise};
 use super::{
-    attempts, clock, cursor, dead_letter, enqueued, progress, registration, settlement, stats,
-    window,
+    aging, attempts, cursor, dead_letter, enqueued, progress, read_ahead, registration, settlement,
+    stats,
 };
 use sea_orm::{ConnectionTrait, DbErr};
 
@@ -26,7 +26,7 @@ pub(crate) fn statements<C: ConnectionTrait>(
 
 static LISTS: &[&[&super::statement::Statement]] = &[
     attempts::STATEMENTS,
-    clock::STATEMENTS,
+    aging::STATEMENTS,
     cursor::STATEMENTS,
     dead_letter::STATEMENTS,
     dead_letter::change::STATEMENTS,
@@ -36,7 +36,7 @@ static LISTS: &[&[&super::statement::Statement]] = &[
     registration::STATEMENTS,
     settlement::STATEMENTS,
     stats::STATEMENTS,
-    window::STATEMENTS,
+    read_ahead::STATEMENTS,
     postgres::claim::STATEMENTS,
     postgres::enqueue::STATEMENTS,
     postgres::notify::STATEMENTS,

@@ -26,9 +26,9 @@ pub(super) async fn claim(
         limit,
         most_bytes: consumer.most_bytes(),
         ack: state.unsaved.take(),
-        place: state.place.as_ref(),
+        row_version: state.row_version.as_ref(),
         refuse,
-        asynchronous: consumer.asynchronous,
+        asynchronous_commit: consumer.asynchronous_commit,
     };
     if consumer.is_transactional() {
         return transaction::claim(consumer, request).await;
@@ -38,7 +38,7 @@ pub(super) async fn claim(
     }
     let permit = consumer.statements.acquire().await;
     let clock = LeaseClock::start(consumer.lease);
-    let answer = cursor::claim(&*consumer.kept, &request).await;
+    let answer = cursor::claim(&*consumer.connections, &request).await;
     drop(permit);
     match answer {
         Ok(mut claimed) => {

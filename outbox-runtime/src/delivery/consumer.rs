@@ -4,9 +4,9 @@ use super::failure_log::FailureLog;
 use super::guard::Stop;
 use super::route::Routes;
 use crate::config::{LeaseConfig, RetryPolicy, WorkerTuning};
-use crate::database::connection_cache::Kept;
+use crate::database::connection_cache::ConnectionCache;
 use crate::database::registration::registered_types;
-use crate::delivery::claims::Claims;
+use crate::delivery::claim_batcher::ClaimBatcher;
 use crate::handler::DeadLetterHook;
 use crate::handler::states::States;
 use crate::queue::QueueId;
@@ -20,9 +20,9 @@ use tokio::sync::Semaphore;
 /// A consumer of a queue in this process.
 pub(crate) struct Consumer {
     pub(crate) db: DatabaseConnection,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) connections: Arc<ConnectionCache>,
     /// Puts claims of many partitions together, where the engine can.
-    pub(crate) claims: Option<Arc<Claims>>,
+    pub(crate) claims: Option<Arc<ClaimBatcher>>,
     pub(crate) queue: Arc<str>,
     pub(crate) queue_id: QueueId,
     pub(crate) name: String,
@@ -44,7 +44,7 @@ pub(crate) struct Consumer {
     pub(crate) retry: RetryPolicy,
     pub(crate) on_dead_letter: DeadLetterHook,
     pub(crate) failure_log: FailureLog,
-    pub(crate) asynchronous: bool,
+    pub(crate) asynchronous_commit: bool,
     pub(crate) stop: Stop,
     pub(crate) paused: Arc<AtomicBool>,
     /// Bounds the connections our own short statements use in this process.

@@ -59,7 +59,7 @@
 //! |---|---|
 //! | `consumer` | a consumer in this process: what its partitions have in common |
 //! | `processor` | a turn: claim, open, hand over to the mode, go on |
-//! | `claim`, `claiming`, `opening` | a claim, asking for one, and turning its rows into messages |
+//! | `claim`, `claiming`, `claim_batcher`, `opening` | a claim, asking for one, asking for many at once, and turning rows into messages |
 //! | `leased`, `transactional/` | the two modes, for one key at a time |
 //! | `concurrent/`, `lanes` | leased, for many keys of a partition at a time |
 //! | `route`, `guard` | which handler gets a message, and how long it may run |
@@ -70,8 +70,8 @@
 
 mod burial;
 pub(crate) mod claim;
+pub(crate) mod claim_batcher;
 mod claiming;
-pub(crate) mod claims;
 pub(crate) mod concurrent;
 pub(crate) mod consumer;
 pub(crate) mod failure_log;

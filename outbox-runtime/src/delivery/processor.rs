@@ -12,7 +12,7 @@ use super::settlement::{bury_exhausted, give_back, give_back_late, release_any, 
 use super::wakes::Wakes;
 use super::{leased, transactional};
 use crate::config::Pace;
-use crate::database::cursor::{Ack, Claimed, Place};
+use crate::database::cursor::{Ack, Claimed, RowVersion};
 use crate::handler::HandlerResult;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub(crate) struct PartitionState {
     /// The acknowledgement of what is done, which the next claim takes along.
     pub(crate) unsaved: Option<Ack>,
     /// Where the cursor was last, for engines that find it sooner by that.
-    pub(crate) place: Option<Place>,
+    pub(crate) row_version: Option<RowVersion>,
     /// Failed batches in a row.
     failures: u32,
     /// Whether the next message is a suspect that must be alone in the process.
@@ -48,7 +48,7 @@ impl PartitionState {
         Self {
             limit: batch_size,
             unsaved: None,
-            place: None,
+            row_version: None,
             failures: 0,
             suspected: false,
             lost_races: 0,
@@ -175,7 +175,7 @@ impl<'a> Turn<'a> {
             if !answer.claimed.free {
                 return Ok(Next::Busy);
             }
-            self.state.place = answer.claimed.place.take();
+            self.state.row_version = answer.claimed.row_version.take();
             self.state.suspected = false;
             if answer.claimed.rows.is_empty() {
                 return Ok(self.without_messages(&answer.claimed));

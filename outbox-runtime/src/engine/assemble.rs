@@ -1,8 +1,8 @@
 //! From a checked description to what runs: queues, consumers, dispatchers. Nothing runs yet.
 
 use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec};
-use crate::database::connection_cache::Kept;
-use crate::delivery::claims::Claims;
+use crate::database::connection_cache::ConnectionCache;
+use crate::delivery::claim_batcher::ClaimBatcher;
 use crate::delivery::consumer::Consumer;
 use crate::delivery::failure_log::FailureLog;
 use crate::delivery::guard::Stop;
@@ -48,8 +48,8 @@ struct Assembly<'a> {
     builder: OutboxBuilder,
     /// Queues with the event types that this binary knows of them.
     known_types: Vec<(String, String)>,
-    connections: Arc<Kept>,
-    claims: Option<Arc<Claims>>,
+    connections: Arc<ConnectionCache>,
+    claims: Option<Arc<ClaimBatcher>>,
     owner: Arc<str>,
     statements: Arc<Semaphore>,
     /// Held for a message that is suspected of killing the process: one at a time.
@@ -65,11 +65,16 @@ impl<'a> Assembly<'a> {
         known_types: Vec<(String, String)>,
         tasks: &'a TaskTracker,
     ) -> Self {
-        let connections = Arc::new(Kept::new(builder.db.clone()));
+        let connections = Arc::new(ConnectionCache::new(builder.db.clone()));
         let owner: Arc<str> = format!("{}-{}", std::process::id(), Uuid::new_v4().simple()).into();
         let statements = Arc::new(Semaphore::new(STATEMENT_CONNECTIONS));
         Self {
-            claims: Claims::new(&connections, &owner, builder.asynchronous, &statements),
+            claims: ClaimBatcher::new(
+                &connections,
+                &owner,
+                builder.asynchronous_commit,
+                &statements,
+            ),
             builder,
             known_types,
             connections,
@@ -114,7 +119,7 @@ impl<'a> Assembly<'a> {
         let routes = routes(spec.routes);
         Consumer {
             db: builder.db.clone(),
-            kept: self.connections.clone(),
+            connections: self.connections.clone(),
             claims: self.claims.clone(),
             queue: spec.queue.name().into(),
             queue_id: spec.queue.queue_id(),
@@ -132,7 +137,7 @@ impl<'a> Assembly<'a> {
             retry: retry.unwrap_or_default(),
             on_dead_letter: builder.on_dead_letter.clone(),
             failure_log: FailureLog::default(),
-            asynchronous: builder.asynchronous,
+            asynchronous_commit: builder.asynchronous_commit,
             stop: self.stop.clone(),
             paused: served.paused.clone(),
             statements: self.statements.clone(),
@@ -157,7 +162,7 @@ impl<'a> Assembly<'a> {
             owner: self.owner,
             profile: builder.profile,
             retention: builder.retention,
-            asynchronous: builder.asynchronous,
+            asynchronous_commit: builder.asynchronous_commit,
             stop: self.stop,
             statements: self.statements,
             progress: self.progress,

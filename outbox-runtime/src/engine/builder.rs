@@ -42,7 +42,7 @@ pub struct OutboxBuilder {
     pub(super) retention: Duration,
     pub(super) dead_letter_retention: Option<Duration>,
     pub(super) on_dead_letter: DeadLetterHook,
-    pub(super) asynchronous: bool,
+    pub(super) asynchronous_commit: bool,
     pub(super) notify: bool,
     pub(super) handlers_per_queue: u32,
     pub(super) transactions_per_queue: u32,
@@ -90,7 +90,7 @@ impl OutboxBuilder {
             retention: Duration::ZERO,
             dead_letter_retention: None,
             on_dead_letter: DeadLetterHook::default(),
-            asynchronous: true,
+            asynchronous_commit: true,
             notify: false,
             handlers_per_queue: 64,
             transactions_per_queue: 4,
@@ -174,7 +174,7 @@ impl OutboxBuilder {
     /// wait. If the server crashes and loses such a commit, a message is delivered again, which
     /// leased handlers must allow anyway. Commits that carry a user's writes always wait.
     pub fn synchronous_bookkeeping(mut self) -> Self {
-        self.asynchronous = false;
+        self.asynchronous_commit = false;
         self
     }
 

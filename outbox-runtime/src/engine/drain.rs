@@ -5,7 +5,7 @@ use super::builder::OutboxBuilder;
 use super::problem::StartError;
 use crate::database::race::Races;
 use crate::database::registration::seen;
-use crate::database::sequencing::{Places, sequence};
+use crate::database::sequence::{PartitionRows, sequence};
 use crate::delivery::concurrent::{self, Signals};
 use crate::delivery::processor::{Next, PartitionState, turn};
 use crate::handler::states::States;
@@ -32,7 +32,7 @@ pub(crate) struct Passes {
 /// What the services remember from one pass to the next.
 struct Memory {
     /// Of each queue.
-    row_versions: Vec<Places>,
+    partition_rows: Vec<PartitionRows>,
     /// Of each consumer's partitions.
     partitions: Vec<Vec<PartitionState>>,
     deleted_up_to: DeletedUpTo,
@@ -47,7 +47,11 @@ impl Memory {
         };
         let dispatchers = context.queues.iter().flat_map(|served| &served.dispatchers);
         Self {
-            row_versions: context.queues.iter().map(|_| Places::default()).collect(),
+            partition_rows: context
+                .queues
+                .iter()
+                .map(|_| PartitionRows::default())
+                .collect(),
             partitions: dispatchers.map(fresh).collect(),
             deleted_up_to: DeletedUpTo::nothing(context),
         }
@@ -90,7 +94,7 @@ impl Passes {
     /// returns, the database has every acknowledgement.
     pub(crate) async fn pass(&self) -> Result<(), DbErr> {
         let mut memory = self.memory.lock().await;
-        self.sequence_all(&mut memory.row_versions).await?;
+        self.sequence_all(&mut memory.partition_rows).await?;
         for _ in 0..ROUNDS {
             let queues = self.context.queues.iter();
             let dispatchers = queues.flat_map(|served| &served.dispatchers);
@@ -99,7 +103,7 @@ impl Passes {
                     work_on(dispatcher, partition, state).await?;
                 }
             }
-            if !self.sequence_all(&mut memory.row_versions).await? {
+            if !self.sequence_all(&mut memory.partition_rows).await? {
                 return Ok(());
             }
         }
@@ -121,16 +125,28 @@ impl Passes {
     }
 
     /// Numbers what is committed. Returns whether there was anything.
-    async fn sequence_all(&self, row_versions: &mut [Places]) -> Result<bool, DbErr> {
+    async fn sequence_all(&self, partition_rows: &mut [PartitionRows]) -> Result<bool, DbErr> {
         let context = &self.context;
-        let (limit, asynchronous) = (context.profile.sequencer.batch_size, context.asynchronous);
+        let (limit, asynchronous_commit) = (
+            context.profile.sequencer.batch_size,
+            context.asynchronous_commit,
+        );
         let mut any = false;
-        for (served, row_versions) in context.queues.iter().zip(row_versions) {
+        for (served, partition_rows) in context.queues.iter().zip(partition_rows) {
             let id = served.queue.queue_id();
             let connections = &context.connections;
             let mut races = Races::default();
             loop {
-                match sequence(connections, id, limit, asynchronous, true, row_versions).await {
+                match sequence(
+                    connections,
+                    id,
+                    limit,
+                    asynchronous_commit,
+                    true,
+                    partition_rows,
+                )
+                .await
+                {
                     Ok(done) if done.taken == 0 => break,
                     Ok(_) => any = true,
                     Err(error) => races.again(error).await?,

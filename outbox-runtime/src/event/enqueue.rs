@@ -4,7 +4,7 @@
 //! from its name, and the slot follows from the key. A producer needs no running outbox, only the
 //! tables.
 
-use crate::database::incoming::{self, NewRow};
+use crate::database::enqueue::{self, NewRow};
 use crate::event::error::{EnqueueError, EnqueueErrorKind};
 use crate::event::key::MAX_KEY_LEN;
 use crate::event::message::{NewMessage, OutboxMessageId};
@@ -102,7 +102,7 @@ pub(crate) async fn write_one<C: ConnectionTrait>(
     row: NewRow,
 ) -> Result<OutboxMessageId, EnqueueError> {
     let event_type = row.event_type.clone();
-    match incoming::insert_one(conn, queue.queue_id(), row).await {
+    match enqueue::insert_one(conn, queue.queue_id(), row).await {
         Ok(id) => {
             signal::send(queue.queue_id());
             Ok(id.into())
@@ -120,7 +120,7 @@ pub(crate) async fn write_all<C: ConnectionTrait>(
         return Ok(Vec::new());
     };
     let event_type = first.event_type.clone();
-    match incoming::insert_all(conn, queue.queue_id(), rows).await {
+    match enqueue::insert_all(conn, queue.queue_id(), rows).await {
         Ok(ids) => {
             signal::send(queue.queue_id());
             Ok(ids.into_iter().map(OutboxMessageId::from).collect())

@@ -1,7 +1,7 @@
 //! Orphan bodies: deletes bodies without a message, which a failed producer has left behind.
 
 use super::supervisor::ServiceContext;
-use crate::database::orphans::{delete_orphans, may_exist};
+use crate::database::orphan_bodies::{delete_orphans, may_exist};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

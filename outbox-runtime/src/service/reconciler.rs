@@ -87,7 +87,7 @@ fn wake(served: &ServedQueue, found: &[Waiting]) {
     let queue_id = served.queue.queue_id();
     let paused = found.contains(&Waiting::Paused { queue_id });
     served.paused.store(paused, Ordering::Release);
-    if found.contains(&Waiting::BelowMark { queue_id }) {
+    if found.contains(&Waiting::BelowLowWatermark { queue_id }) {
         tracing::warn!(
             queue = served.queue.name(),
             "messages have ids below those already numbered: ids of outbox_body began anew, or \

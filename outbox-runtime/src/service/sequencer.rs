@@ -6,7 +6,7 @@
 
 use super::supervisor::{ServedQueue, ServiceContext, Supervisor};
 use crate::config::{Pace, WorkerTuning};
-use crate::database::sequencing::{Places, Sequenced, sequence};
+use crate::database::sequence::{PartitionRows, Sequenced, sequence};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub(crate) async fn run(context: Arc<ServiceContext>, queue: usize) {
         context: &context,
         queue,
         supervisor: context.supervisor(&service, tuning),
-        row_versions: Places::default(),
+        partition_rows: PartitionRows::default(),
     };
     let mut polls = Polls::new(tuning, queue.signal.sent(), Instant::now());
     while !context.stopping() {
@@ -54,7 +54,7 @@ struct Sequencer<'a> {
     queue: &'a ServedQueue,
     supervisor: Supervisor<'a>,
     /// Where PostgreSQL had the queue's partitions last.
-    row_versions: Places,
+    partition_rows: PartitionRows,
 }
 
 impl Sequencer<'_> {
@@ -67,9 +67,9 @@ impl Sequencer<'_> {
             &self.context.connections,
             self.queue.queue.queue_id(),
             self.context.profile.sequencer.batch_size,
-            self.context.asynchronous,
+            self.context.asynchronous_commit,
             thorough,
-            &mut self.row_versions,
+            &mut self.partition_rows,
         );
         let done = self.supervisor.run(pass).await;
         if thorough && done.as_ref().is_none_or(|done| done.locked) {

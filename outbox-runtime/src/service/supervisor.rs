@@ -6,7 +6,7 @@
 
 use super::dispatcher::Dispatcher;
 use crate::config::{OutboxProfile, WorkerTuning, backoff};
-use crate::database::connection_cache::Kept;
+use crate::database::connection_cache::ConnectionCache;
 use crate::database::errors::{ErrorClass, classify};
 use crate::delivery::guard::Stop;
 use crate::queue::signal::QueueSignal;
@@ -22,14 +22,14 @@ use tokio::sync::{Notify, Semaphore};
 /// What every service of one outbox works with.
 pub(crate) struct ServiceContext {
     pub(crate) db: DatabaseConnection,
-    pub(crate) connections: Arc<Kept>,
+    pub(crate) connections: Arc<ConnectionCache>,
     /// The name of this outbox in the leases that it holds.
     pub(crate) owner: Arc<str>,
     pub(crate) profile: OutboxProfile,
     /// How long delivered messages are kept.
     pub(crate) retention: Duration,
     /// Whether commits of our own bookkeeping may return before the disk has them.
-    pub(crate) asynchronous: bool,
+    pub(crate) asynchronous_commit: bool,
     pub(crate) stop: Stop,
     /// Bounds the connections that our own short statements use at once.
     pub(crate) statements: Arc<Semaphore>,

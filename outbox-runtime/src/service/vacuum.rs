@@ -6,7 +6,7 @@
 
 use super::supervisor::ServiceContext;
 use crate::config::{Pace, WorkerTuning};
-use crate::database::{cleanup, cursor};
+use crate::database::{cursor, vacuum};
 use crate::queue::PartitionId;
 use sea_orm::DbErr;
 use std::collections::BTreeMap;
@@ -83,12 +83,12 @@ pub(crate) async fn run_once(
 ) -> Result<Deleted, DbErr> {
     let batch_size = context.profile.vacuum.batch_size;
     let from: Vec<(PartitionId, i64)> = deleted_up_to.0.iter().map(|(id, at)| (*id, *at)).collect();
-    let done = cleanup::vacuum(
+    let done = vacuum::vacuum(
         &context.connections,
         &from,
         batch_size,
         cursor::micros(context.retention),
-        context.asynchronous,
+        context.asynchronous_commit,
     )
     .await?;
     for partition in &done {

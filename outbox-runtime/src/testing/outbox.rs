@@ -1,7 +1,7 @@
 //! An outbox that works only when a test tells it to.
 
 use super::message::{ctx_with, message};
-use crate::database::clock;
+use crate::database::aging;
 use crate::database::transaction::handler_options;
 use crate::delivery::route::Handler;
 use crate::engine::{OutboxBuilder, Passes};
@@ -126,7 +126,7 @@ impl TestOutbox {
     /// # Panics
     /// If the database fails.
     pub async fn advance(&self, by: Duration) {
-        let aged = clock::age(self.passes.db(), by).await;
+        let aged = aging::age(self.passes.db(), by).await;
         aged.unwrap_or_else(|error| panic!("time could not pass: {error}"));
     }
 

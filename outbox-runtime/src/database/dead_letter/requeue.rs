@@ -1,7 +1,7 @@
 //! Sending a dead letter through its queue again.
 
 use super::change::{Change, Holder, change};
-use crate::database::incoming::{NewRow, insert_one};
+use crate::database::enqueue::{NewRow, insert_one};
 use crate::database::statement::{Run, statements, values};
 use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DbErr};

@@ -2,7 +2,7 @@
 //! delete by primary key, so no producer is waited for.
 
 use super::sequence::BY_KEYS;
-use crate::database::orphans::Orphans;
+use crate::database::orphan_bodies::Orphans;
 use crate::database::statement::{Run, statements, values};
 use crate::database::stepwise::orphan_bodies::{delete as delete_found, find, is_any_old};
 use crate::database::transaction::begin;

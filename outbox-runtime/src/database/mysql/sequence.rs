@@ -1,7 +1,7 @@
 //! Numbering committed rows, in steps; and the writes by lists of primary keys that steps need.
 
-use crate::database::connection_cache::Kept;
-use crate::database::sequencing::{Places, SequenceRequest, Sequenced};
+use crate::database::connection_cache::ConnectionCache;
+use crate::database::sequence::{PartitionRows, SequenceRequest, Sequenced};
 use crate::database::statement::statements;
 use crate::database::stepwise::{self, ByKeys};
 use sea_orm::DbErr;
@@ -23,9 +23,9 @@ pub(super) static BY_KEYS: ByKeys = ByKeys {
 };
 
 pub(in crate::database) async fn sequence(
-    kept: &Kept,
+    connections: &ConnectionCache,
     request: &SequenceRequest,
-    _: &mut Places,
+    _: &mut PartitionRows,
 ) -> Result<Sequenced, DbErr> {
-    stepwise::sequence::sequence(kept.pool(), request, &BY_KEYS).await
+    stepwise::sequence::sequence(connections.pool(), request, &BY_KEYS).await
 }

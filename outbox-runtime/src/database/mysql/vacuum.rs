@@ -1,14 +1,14 @@
 //! Deleting what every consumer has passed, in steps.
 
 use super::sequence::BY_KEYS;
-use crate::database::cleanup::{VacuumRequest, Vacuumed};
-use crate::database::connection_cache::Kept;
+use crate::database::connection_cache::ConnectionCache;
 use crate::database::stepwise;
+use crate::database::vacuum::{VacuumRequest, Vacuumed};
 use sea_orm::DbErr;
 
 pub(in crate::database) async fn vacuum(
-    kept: &Kept,
+    connections: &ConnectionCache,
     request: &VacuumRequest<'_>,
 ) -> Result<Vec<Vacuumed>, DbErr> {
-    stepwise::vacuum::vacuum(kept.pool(), request, &BY_KEYS).await
+    stepwise::vacuum::vacuum(connections.pool(), request, &BY_KEYS).await
 }

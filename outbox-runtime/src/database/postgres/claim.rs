@@ -2,8 +2,10 @@
 
 use crate::database::Engine;
 use crate::database::attempts::Attempts;
-use crate::database::connection_cache::Kept;
-use crate::database::cursor::{ClaimRequest, Claimed, MessageColumns, Place, QuickClaim, RawRow};
+use crate::database::connection_cache::ConnectionCache;
+use crate::database::cursor::{
+    ClaimRequest, Claimed, MessageColumns, QuickClaim, RawRow, RowVersion,
+};
 use crate::database::statement::{Run, statements, values};
 use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 
@@ -29,7 +31,7 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
         queue: request.partition_id.queue(),
         consumer: request.consumer,
         owner: request.owner,
-        row: request.place.map(|place| &*place.ctid),
+        row: request.row_version.map(|row| &*row.ctid),
         refuse: request.refuse as i64,
         acked_epoch: ack.map_or(-1, |ack| ack.epoch),
         acked_seq: ack.map_or(0, |ack| ack.processed),
@@ -41,7 +43,7 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
         most_bytes: request.most_bytes,
         lease_us: request.lease_micros(),
         lease_ms: request.lease_millis(),
-        asynchronous: request.asynchronous,
+        asynchronous_commit: request.asynchronous_commit,
     };
     let statement = match ack {
         Some(_) => &ACKNOWLEDGE_AND_CLAIM,
@@ -71,7 +73,7 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
             .try_get_by::<Option<bool>, _>("outermost")?
             .unwrap_or(true),
         cut: false,
-        place: None,
+        row_version: None,
         rows: Vec::with_capacity(rows.len()),
     };
     let columns = MessageColumns::of(first)?;
@@ -85,7 +87,7 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
     let last = first.try_get_by::<Option<i64>, _>("last_seq")?;
     claimed.cut = last > claimed.rows.last().map(|row| row.seq);
     if claimed.recovering.is_none() {
-        claimed.place = Some(Place {
+        claimed.row_version = Some(RowVersion {
             ctid: first.try_get_by("place")?,
             version: first.try_get_by("version")?,
             processed,
@@ -96,13 +98,13 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
 }
 
 /// What became of each request; `None` where it was not the usual case. Of each the rows are
-/// kept up to the one that reaches its bytes: a window in the statement would cost every
+/// connections up to the one that reaches its bytes: a window in the statement would cost every
 /// message a tenth more. The next claim asks for no more than these.
 pub(in crate::database) async fn claim_together(
-    kept: &Kept,
+    connections: &ConnectionCache,
     requests: &[QuickClaim],
     owner: &str,
-    asynchronous: bool,
+    asynchronous_commit: bool,
 ) -> Result<Vec<Option<Claimed>>, DbErr> {
     let numbers = |of: fn(&QuickClaim) -> i64| -> Vec<i64> { requests.iter().map(of).collect() };
     let texts = |of: fn(&QuickClaim) -> &str| -> Vec<String> {
@@ -124,7 +126,7 @@ pub(in crate::database) async fn claim_together(
         anchor_seqs: numbers(|request| request.anchor.0),
         anchor_ids: numbers(|request| request.anchor.1),
         owner: owner,
-        asynchronous: asynchronous,
+        asynchronous_commit: asynchronous_commit,
     };
     let mut claims: Vec<Option<Claimed>> = requests.iter().map(|_| None).collect();
     let mut bytes = vec![0; requests.len()];
@@ -142,7 +144,7 @@ pub(in crate::database) async fn claim_together(
                 free: true,
                 acked: request.epoch.is_some(),
                 epoch,
-                place: Some(Place {
+                row_version: Some(RowVersion {
                     ctid: row.try_get_by("place")?,
                     version: row.try_get_by("version")?,
                     processed: row.try_get_by("processed_seq")?,
@@ -167,6 +169,6 @@ pub(in crate::database) async fn claim_together(
         Ok(())
     };
     let statement = CLAIM_TOGETHER.bind(Engine::Postgres, values)?;
-    kept.query_each(statement, each).await?;
+    connections.query_each(statement, each).await?;
     Ok(claims)
 }

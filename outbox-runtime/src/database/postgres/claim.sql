@@ -9,7 +9,7 @@
 -- $anchor_seq, $anchor_id: a message that must still have its sequence number, see `Ack`.
 -- $forget_attempts: whether acknowledged messages may have records of attempts.
 -- $most_messages: 0 only acknowledges.              $most_bytes: of payloads.
--- $lease_us, $lease_ms: the length of the lease.    $asynchronous: the commit need not wait.
+-- $lease_us, $lease_ms: the length of the lease.    $asynchronous_commit: the commit need not wait for the disk.
 --
 -- The planner guesses a tenth of the partition for a LIMIT that it cannot see, and would read all
 -- bodies. The literal limit, and LATERAL with OFFSET, keep it to looking rows up by key.
@@ -35,7 +35,7 @@ locked_cursor AS MATERIALIZED (
             AND EXISTS (SELECT FROM outbox_outgoing o
                 WHERE o.partition_id = $partition AND o.seq = $anchor_seq AND o.id = $anchor_id)
         ) IS TRUE AS held,
-        CASE WHEN $asynchronous THEN set_config('synchronous_commit', 'off', true) END
+        CASE WHEN $asynchronous_commit THEN set_config('synchronous_commit', 'off', true) END
     FROM outbox_cursor
     -- Another xmin: the row changed after this statement began. What else is read here would be
     -- older than it, the record of attempts above all.

@@ -8,12 +8,12 @@
 -- $processed: what is done.                         $epochs: our lease; -1 if we have none.
 -- $most_messages, $leases_us: of the new claim.
 -- $anchor_seqs, $anchor_ids: an acknowledged message that must still have its sequence number.
--- $owner: this process.                             $asynchronous: the commit need not wait.
+-- $owner: this process.                             $asynchronous_commit: the commit need not wait for the disk.
 WITH asked AS MATERIALIZED (
     SELECT a.partition_id, a.consumer, a.place::tid AS place, a.version::xid AS version,
         a.processed, a.epoch, a.most, a.lease, a.anchor_seq, a.anchor_id, a.number,
         CASE WHEN a.epoch >= 0 THEN 1 ELSE 0 END AS done,
-        CASE WHEN $asynchronous THEN set_config('synchronous_commit', 'off', true) END
+        CASE WHEN $asynchronous_commit THEN set_config('synchronous_commit', 'off', true) END
     FROM unnest($partitions::bigint[], $queues::bigint[], $consumers::text[], $rows::text[],
         $versions::text[], $processed::bigint[], $epochs::bigint[], $most_messages::bigint[],
         $leases_us::bigint[], $anchor_seqs::bigint[], $anchor_ids::bigint[]) WITH ORDINALITY

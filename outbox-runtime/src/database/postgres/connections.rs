@@ -31,7 +31,7 @@ pub(in crate::database) struct Connections {
 
 struct Idle {
     connections: Vec<Connection>,
-    /// How many are kept; none once it is closed.
+    /// How many are connections; none once it is closed.
     most: usize,
 }
 
@@ -80,8 +80,8 @@ impl Connections {
         statement: Statement,
         mut each: impl FnMut(QueryResult) -> Result<(), DbErr>,
     ) -> Result<(), DbErr> {
-        let kept = self.idle().connections.pop();
-        let mut connection = match kept {
+        let connections = self.idle().connections.pop();
+        let mut connection = match connections {
             Some(connection) => connection,
             None => Connection {
                 connection: pool.acquire().await.map_err(|e| DbErr::Conn(runtime(e)))?,

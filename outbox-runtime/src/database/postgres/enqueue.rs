@@ -1,6 +1,6 @@
 //! Writing messages: a body and its incoming row in one statement, however many there are.
 
-use crate::database::incoming::{self, NewRow};
+use crate::database::enqueue::{self, NewRow};
 use crate::database::statement::{Run, Values, statements, values};
 use crate::queue::QueueId;
 use sea_orm::{ConnectionTrait, DbErr};
@@ -51,7 +51,7 @@ pub(in crate::database) async fn insert_messages<C: ConnectionTrait>(
     let ids = inserted
         .ok_or(DbErr::RecordNotInserted)?
         .try_get_by("ids")?;
-    incoming::in_the_order_of_the_list(ids, count)
+    enqueue::in_the_order_of_the_list(ids, count)
 }
 
 /// The rows as arrays; in the one of headers an empty text is none, for arrays of NULLs

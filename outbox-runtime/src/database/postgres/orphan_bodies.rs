@@ -1,6 +1,6 @@
 //! Bodies that nobody refers to. There are none: a body and its incoming row are one statement.
 
-use crate::database::orphans::Orphans;
+use crate::database::orphan_bodies::Orphans;
 use sea_orm::{DatabaseConnection, DbErr};
 
 pub(in crate::database) const MAY_EXIST: bool = false;

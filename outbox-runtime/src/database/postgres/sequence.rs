@@ -1,7 +1,7 @@
 //! Numbering committed rows: one statement.
 
-use crate::database::connection_cache::Kept;
-use crate::database::sequencing::{Places, SequenceRequest, Sequenced};
+use crate::database::connection_cache::ConnectionCache;
+use crate::database::sequence::{PartitionRows, SequenceRequest, Sequenced};
 use crate::database::statement::{Run, statements, values};
 use crate::queue::PartitionId;
 use sea_orm::DbErr;
@@ -11,29 +11,31 @@ statements! { POSTGRES;
 }
 
 pub(in crate::database) async fn sequence(
-    kept: &Kept,
+    connections: &ConnectionCache,
     request: &SequenceRequest,
-    places: &mut Places,
+    partition_rows: &mut PartitionRows,
 ) -> Result<Sequenced, DbErr> {
-    let known = std::mem::take(&mut places.known);
+    let known = std::mem::take(&mut partition_rows.known);
     let (known, at): (Vec<PartitionId>, Vec<String>) = known.into_iter().unzip();
     let values = values! {
         queue: request.queue_id,
         limit: i64::from(request.limit),
-        asynchronous: request.asynchronous,
+        asynchronous_commit: request.asynchronous_commit,
         thorough: request.thorough,
         known_partitions: known.iter().map(|id| id.get()).collect::<Vec<i64>>(),
         known_rows: at.clone(),
     };
-    let rows = SEQUENCE.query(kept, values).await?;
-    places.known = known.into_iter().zip(at).collect();
+    let rows = SEQUENCE.query(connections, values).await?;
+    partition_rows.known = known.into_iter().zip(at).collect();
     let mut done = Sequenced::default();
     for row in &rows {
         done.locked = row.try_get_by("locked")?;
         if let Some(partition_id) = row.try_get_by::<Option<PartitionId>, _>("partition_id")? {
             let taken: i64 = row.try_get_by("rows")?;
             done.add(partition_id, usize::try_from(taken).unwrap_or(0));
-            places.known.insert(partition_id, row.try_get_by("place")?);
+            partition_rows
+                .known
+                .insert(partition_id, row.try_get_by("place")?);
         }
     }
     Ok(done)

@@ -2,7 +2,7 @@
 -- outgoing with sequence numbers that have no gaps. A pass that finds nothing writes nothing.
 --
 -- $queue: whose rows.           $limit: how many at most.
--- $asynchronous: the commit need not wait.
+-- $asynchronous_commit: the commit need not wait for the disk.
 -- $thorough: look at all rows, also below the low watermark.
 -- $known_partitions, $known_rows: partitions and where their rows were last (ctid), as arrays.
 WITH next_rows AS MATERIALIZED (
@@ -22,7 +22,7 @@ WITH next_rows AS MATERIALIZED (
 locked_queue AS MATERIALIZED (
     -- One sequencer of a queue at a time, never waited for; locked only if there are rows.
     SELECT partitions, low_id, high_id, high_xid,
-        CASE WHEN $asynchronous THEN set_config('synchronous_commit', 'off', true) END
+        CASE WHEN $asynchronous_commit THEN set_config('synchronous_commit', 'off', true) END
     FROM outbox_queue
     WHERE id = $queue AND EXISTS (SELECT FROM next_rows)
     FOR NO KEY UPDATE SKIP LOCKED

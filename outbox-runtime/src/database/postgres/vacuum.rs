@@ -1,8 +1,8 @@
 //! Deleting what every consumer has passed: one statement.
 
-use crate::database::cleanup::{VacuumRequest, Vacuumed};
-use crate::database::connection_cache::Kept;
+use crate::database::connection_cache::ConnectionCache;
 use crate::database::statement::{Run, statements, values};
+use crate::database::vacuum::{VacuumRequest, Vacuumed};
 use sea_orm::DbErr;
 
 statements! { POSTGRES;
@@ -10,7 +10,7 @@ statements! { POSTGRES;
 }
 
 pub(in crate::database) async fn vacuum(
-    kept: &Kept,
+    connections: &ConnectionCache,
     request: &VacuumRequest<'_>,
 ) -> Result<Vec<Vacuumed>, DbErr> {
     let (partitions, after): (Vec<i64>, Vec<i64>) = request
@@ -22,10 +22,10 @@ pub(in crate::database) async fn vacuum(
         partitions: partitions,
         after: after,
         limit: i64::from(request.limit),
-        asynchronous: request.asynchronous,
+        asynchronous_commit: request.asynchronous_commit,
         retention_us: request.retention_us,
     };
-    let rows = VACUUM.query(kept, values).await?;
+    let rows = VACUUM.query(connections, values).await?;
     rows.iter()
         .map(|row| {
             Ok(Vacuumed {

@@ -4,9 +4,9 @@
 --
 -- $partitions, $after: partitions, and behind which sequence number to begin, as arrays.
 -- $limit: rows of a partition.          $retention_us: how old a message must be.
--- $asynchronous: the commit need not wait.
+-- $asynchronous_commit: the commit need not wait for the disk.
 WITH setting AS MATERIALIZED (
-    SELECT CASE WHEN $asynchronous THEN set_config('synchronous_commit', 'off', true) END
+    SELECT CASE WHEN $asynchronous_commit THEN set_config('synchronous_commit', 'off', true) END
 ),
 passed AS MATERIALIZED (
     SELECT asked.partition_id, asked.after, min(c.processed_seq) AS upto

@@ -1,7 +1,7 @@
 //! Writing messages: bodies, then their incoming rows.
 
 use crate::database::Engine;
-use crate::database::incoming::{self, ChunkLimit, NewRow};
+use crate::database::enqueue::{self, ChunkLimit, NewRow};
 use crate::database::statement::{Run, statements, values};
 use crate::database::stepwise;
 use crate::queue::{QueueId, Slot};
@@ -36,7 +36,7 @@ pub(in crate::database) async fn insert_messages<C: ConnectionTrait>(
 ) -> Result<Vec<i64>, DbErr> {
     let slots: Vec<Slot> = rows.iter().map(|row| row.slot).collect();
     let mut ids = Vec::with_capacity(rows.len());
-    for chunk in incoming::into_chunks(rows, &CHUNK_LIMIT) {
+    for chunk in enqueue::into_chunks(rows, &CHUNK_LIMIT) {
         ids.extend(insert_bodies(conn, queue_id, chunk).await?);
     }
     let rows = stepwise::enqueue::json_pairs(&ids, &slots);
@@ -58,5 +58,5 @@ async fn insert_bodies<C: ConnectionTrait>(
         .iter()
         .map(|row| row.try_get_by("id"))
         .collect::<Result<_, DbErr>>()?;
-    incoming::in_the_order_of_the_list(ids, count)
+    enqueue::in_the_order_of_the_list(ids, count)
 }

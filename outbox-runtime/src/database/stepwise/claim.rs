@@ -2,7 +2,7 @@
 //! cursor is still as it was read.
 
 use crate::database::attempts::{self, Attempts};
-use crate::database::connection_cache::Kept;
+use crate::database::connection_cache::ConnectionCache;
 use crate::database::cursor::{
     Ack, ClaimRequest, Claimed, MessageColumns, QuickClaim, RawRow, Refuse,
 };
@@ -50,7 +50,7 @@ pub(in crate::database) const CAN_CLAIM_TOGETHER: bool = false;
 
 /// None of them is answered: each is asked for by itself.
 pub(in crate::database) async fn claim_together(
-    _: &Kept,
+    _: &ConnectionCache,
     requests: &[QuickClaim],
     _: &str,
     _: bool,
@@ -169,7 +169,7 @@ impl<'r> Read<'r> {
             attempts,
             outermost: true,
             cut: self.cut && rows.len() == self.rows.len(),
-            place: None,
+            row_version: None,
             rows,
         })
     }

@@ -1,6 +1,6 @@
 //! Writing messages: what does not differ.
 
-use crate::database::incoming::NewRow;
+use crate::database::enqueue::NewRow;
 use crate::database::statement::{Run, statements, values};
 use crate::queue::{QueueId, Slot};
 use sea_orm::{ConnectionTrait, DbErr, Value};

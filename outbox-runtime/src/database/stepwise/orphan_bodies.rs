@@ -1,7 +1,7 @@
 //! Bodies that nobody refers to: the search, and deleting what it found.
 
 use super::{ByKeys, json};
-use crate::database::orphans::Orphans;
+use crate::database::orphan_bodies::Orphans;
 use crate::database::statement::{Run, statements, values};
 use sea_orm::{ConnectionTrait, DbErr};
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 
 use super::{ByKeys, json};
 use crate::database::progress::sequences;
-use crate::database::sequencing::{SequenceRequest, Sequenced};
+use crate::database::sequence::{SequenceRequest, Sequenced};
 use crate::database::statement::{Run, statements, values};
 use crate::database::transaction::begin;
 use crate::queue::{PartitionId, Slot};

@@ -2,9 +2,9 @@
 //! each is a short transaction of its own that deletes by lists of primary keys.
 
 use super::{ByKeys, json};
-use crate::database::cleanup::{VacuumRequest, Vacuumed};
 use crate::database::statement::{Run, statements, values};
 use crate::database::transaction::begin;
+use crate::database::vacuum::{VacuumRequest, Vacuumed};
 use crate::queue::PartitionId;
 use sea_orm::{DatabaseConnection, DbErr};
 

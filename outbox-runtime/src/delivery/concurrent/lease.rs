@@ -1,6 +1,6 @@
 //! The lease of a session.
 
-use crate::database::window::Held;
+use crate::database::read_ahead::Held;
 use crate::delivery::consumer::Consumer;
 use crate::delivery::guard::{LeaseClock, Stop};
 use tokio_util::sync::CancellationToken;

@@ -28,7 +28,7 @@ use super::guard::{HandlerEnd, LeaseClock};
 use super::processor::Next;
 use super::quarantine::SessionQuarantine;
 use crate::config::backoff;
-use crate::database::window::{Acquired, Held, acquire};
+use crate::database::read_ahead::{Acquired, Held, acquire};
 use crate::handler::HandlerResult;
 use crate::queue::PartitionId;
 use sea_orm::DbErr;

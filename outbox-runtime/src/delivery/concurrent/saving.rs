@@ -2,8 +2,8 @@
 
 use super::{SAVE_AFTER, Session};
 use crate::database::attempts::AttemptNote;
+use crate::database::read_ahead::Held;
 use crate::database::settlement::{Burial, Settlement};
-use crate::database::window::Held;
 use crate::delivery::guard::LeaseClock;
 use crate::delivery::settlement::{self, SettlementEnd};
 use crate::handler::OutboxMessage;

@@ -2,8 +2,8 @@
 
 use super::Session;
 use crate::database::attempts::Attempts;
+use crate::database::read_ahead::{self, Held, Known};
 use crate::database::registration::StoredConsumer;
-use crate::database::window::{self, Held, Known};
 use crate::delivery::lanes::Lanes;
 use crate::delivery::opening::{RouteDecision, decide_route, log_missing_body};
 use crate::handler::OutboxMessage;
@@ -73,7 +73,7 @@ impl Session<'_> {
         let limit = (batch.max(self.consumer.concurrency) as usize).min(room);
         let limit = u32::try_from(limit.max(1)).unwrap_or(1);
         let permit = self.consumer.statements.acquire().await;
-        let (known, more) = window::read(
+        let (known, more) = read_ahead::read(
             &self.consumer.db,
             self.partition_id(),
             &self.consumer.name,

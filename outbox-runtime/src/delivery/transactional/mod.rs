@@ -179,7 +179,7 @@ impl<'a> Work<'a> {
         chunk: Range<usize>,
     ) -> Result<TransactionEnd, DbErr> {
         let whole = chunk == (0..self.claim.messages.len());
-        let chain = whole.then_some((self.next_limit, self.state.place.as_ref()));
+        let chain = whole.then_some((self.next_limit, self.state.row_version.as_ref()));
         let alone = chunk.len() == 1;
         match run(self.consumer, &mut self.claim, tx, chunk, chain).await {
             Ok(TransactionEnd::Raced(error)) if self.state.lost_races >= LOST_RACES => {
@@ -230,7 +230,7 @@ impl<'a> Work<'a> {
         self.state.succeeded(self.consumer.tuning.batch_size);
         self.state.shrink_if_cut(&answer.claimed);
         if self.paced && !self.last {
-            self.state.place = answer.claimed.place;
+            self.state.row_version = answer.claimed.row_version;
             return ClaimEnd::Settled(Next::Again);
         }
         ClaimEnd::Chained(answer)

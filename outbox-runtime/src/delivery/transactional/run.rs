@@ -1,6 +1,6 @@
 //! One transaction of handlers: it runs them, moves the cursor, and commits.
 
-use crate::database::cursor::{self, ClaimRequest, Place};
+use crate::database::cursor::{self, ClaimRequest, RowVersion};
 use crate::database::errors::{ErrorClass, classify};
 use crate::database::transaction::{
     abort, begin_span, claims_on_handlers_connection, commit_and_begin, end_span, has_nested,
@@ -60,7 +60,7 @@ pub(super) async fn run(
     claim: &mut Claim,
     tx: DatabaseTransaction,
     chunk: Range<usize>,
-    chain: Option<(u32, Option<&Place>)>,
+    chain: Option<(u32, Option<&RowVersion>)>,
 ) -> Result<TransactionEnd, DbErr> {
     begin_span(&tx).await?;
     let (attempt, count) = call_handlers(consumer, claim, &tx, chunk.clone()).await;
@@ -81,8 +81,8 @@ pub(super) async fn run(
     }
     let committed = match (end_span(&tx).await, chain) {
         (Err(error), _) => Err(error),
-        (Ok(()), Some((limit, place))) if whole => {
-            commit_and_claim(consumer, claim, limit, place, tx).await
+        (Ok(()), Some((limit, row_version))) if whole => {
+            commit_and_claim(consumer, claim, limit, row_version, tx).await
         }
         (Ok(()), _) => commit(consumer, claim, chunk.start, count, tx).await,
     };
@@ -182,7 +182,7 @@ async fn commit_and_claim(
     consumer: &Consumer,
     claim: &Claim,
     limit: u32,
-    place: Option<&Place>,
+    row_version: Option<&RowVersion>,
     tx: DatabaseTransaction,
 ) -> Result<TransactionEnd, DbErr> {
     let clock = LeaseClock::start(consumer.lease);
@@ -194,10 +194,10 @@ async fn commit_and_claim(
         limit,
         most_bytes: consumer.most_bytes(),
         ack: Some(claim.ack(claim.messages.len())),
-        place,
+        row_version,
         refuse: quarantine::refused_beside_others(consumer),
         // Never for a commit that carries a user's writes.
-        asynchronous: false,
+        asynchronous_commit: false,
     };
     let processed = claim.processed_after(claim.messages.len());
     let claimed = cursor::claim(&tx, &request).await?;
@@ -213,7 +213,7 @@ async fn commit_and_claim(
     let tx = if claimed.rows.is_empty() || !keep {
         tx.commit().await?;
         if claimed.rows.is_empty()
-            && !took_effect(&*consumer.kept, consumer, claim, processed).await?
+            && !took_effect(&*consumer.connections, consumer, claim, processed).await?
         {
             return Ok(TransactionEnd::LeftOpen);
         }

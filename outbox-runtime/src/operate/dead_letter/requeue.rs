@@ -5,7 +5,7 @@ use super::filter::DeadLetterScope;
 use super::letter::DeadLetterMessage;
 use super::parts::Parts;
 use crate::database::dead_letter::{self, Holder, Part};
-use crate::database::incoming::NewRow;
+use crate::database::enqueue::NewRow;
 use crate::database::race::Races;
 use crate::database::transaction::begin;
 use crate::event::decode::Undecodable;

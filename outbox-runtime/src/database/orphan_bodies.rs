@@ -31,7 +31,7 @@ pub(crate) async fn delete_orphans(db: &DatabaseConnection, after: i64) -> Resul
 #[cfg(all(test, feature = "sqlite"))]
 mod tests {
     use super::*;
-    use crate::database::clock;
+    use crate::database::aging;
     use crate::database::transaction::begin;
     use crate::{NewMessage, Partitions, Queue, enqueue};
     use std::time::Duration;
@@ -42,7 +42,7 @@ mod tests {
         let queue = Queue::of("nobody", Partitions::of(1));
         let message = NewMessage::new("step", "k", "waits");
         enqueue(&db, &queue, message).await.expect("enqueue");
-        clock::age(&db, Duration::from_secs(7_200))
+        aging::age(&db, Duration::from_secs(7_200))
             .await
             .expect("age");
         let writer = begin(&db).await.expect("the writer");

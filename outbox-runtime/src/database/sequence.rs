@@ -5,7 +5,7 @@
 //! numbers have no gaps; a row of a partition beyond the count stays. A pass
 //! that would take more rows than it writes fails as a whole.
 
-use super::connection_cache::Kept;
+use super::connection_cache::ConnectionCache;
 use super::contract;
 use crate::queue::{PartitionId, PartitionSet, QueueId};
 use sea_orm::DbErr;
@@ -39,7 +39,7 @@ impl Sequenced {
 
 /// Where PostgreSQL has a queue's partitions, as of the last pass that went well.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct PartitionRows {
     pub(crate) known: BTreeMap<PartitionId, String>,
 }
 
@@ -49,27 +49,27 @@ pub(super) struct SequenceRequest {
     /// How many rows at most.
     pub(super) limit: u32,
     /// Whether the commit need not wait for the disk.
-    pub(super) asynchronous: bool,
+    pub(super) asynchronous_commit: bool,
     /// Whether it looks at all rows, also where none should be.
     pub(super) thorough: bool,
 }
 
 /// Numbers up to `limit` committed rows of a queue, all its partitions at once.
 pub(crate) async fn sequence(
-    kept: &Kept,
+    connections: &ConnectionCache,
     queue_id: QueueId,
     limit: u32,
-    asynchronous: bool,
+    asynchronous_commit: bool,
     thorough: bool,
-    places: &mut Places,
+    partition_rows: &mut PartitionRows,
 ) -> Result<Sequenced, DbErr> {
     #[cfg(feature = "sabotage")]
-    super::sabotage::forget_late(kept.pool(), queue_id).await?;
+    super::sabotage::forget_late(connections.pool(), queue_id).await?;
     let request = SequenceRequest {
         queue_id,
         limit,
-        asynchronous,
+        asynchronous_commit,
         thorough,
     };
-    contract::sequence(kept, &request, places).await
+    contract::sequence(connections, &request, partition_rows).await
 }

@@ -1,6 +1,6 @@
 //! Deleting what every consumer has passed.
 
-use super::connection_cache::Kept;
+use super::connection_cache::ConnectionCache;
 use super::contract;
 use crate::queue::PartitionId;
 use sea_orm::DbErr;
@@ -23,22 +23,22 @@ pub(super) struct VacuumRequest<'a> {
     /// How old a message must be.
     pub(super) retention_us: i64,
     /// Whether the commit need not wait for the disk.
-    pub(super) asynchronous: bool,
+    pub(super) asynchronous_commit: bool,
 }
 
 /// Deletes up to `limit` rows of each partition, beyond the number given with it.
 pub(crate) async fn vacuum(
-    kept: &Kept,
+    connections: &ConnectionCache,
     from: &[(PartitionId, i64)],
     limit: u32,
     retention_us: i64,
-    asynchronous: bool,
+    asynchronous_commit: bool,
 ) -> Result<Vec<Vacuumed>, DbErr> {
     let request = VacuumRequest {
         from,
         limit,
         retention_us,
-        asynchronous,
+        asynchronous_commit,
     };
-    contract::vacuum(kept, &request).await
+    contract::vacuum(connections, &request).await
 }
