@@ -1,7 +1,7 @@
 //! Everything that happened, from the database and from the journals.
 
 use crate::journal::{self, Delivery, Entry};
-use crate::world;
+use crate::scenario;
 use outbox_tests::TestDb;
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement};
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) struct Event {
     pub(crate) mark: i64,
     pub(crate) queue: String,
     pub(crate) key: String,
-    /// Its place among the events of its key, in the order of commits.
+    /// Its number among the events of its key, in the order of commits.
     pub(crate) n: i64,
     pub(crate) message_id: i64,
 }
@@ -55,7 +55,7 @@ pub(crate) struct History {
     pub(crate) left: Vec<String>,
 }
 
-/// Reads it once everybody has ended.
+/// Reads it once all processes have ended.
 pub(crate) async fn read(
     db: &TestDb,
     directory: &Path,
@@ -97,7 +97,7 @@ pub(crate) async fn read(
         let payload: Vec<u8> = row.try_get_by_index(2)?;
         history.letters.push(Letter {
             consumer: row.try_get_by_index(0)?,
-            mark: world::mark_of(&payload),
+            mark: scenario::mark_of(&payload),
             message_id: row.try_get_by_index(1)?,
             reason: row.try_get_by_index(3)?,
         });

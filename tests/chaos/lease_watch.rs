@@ -1,13 +1,13 @@
-//! A watch over leases inside the database: a trigger sees every change of a cursor,
-//! whoever makes it and however briefly it lasts, and writes down what is forbidden.
+//! A watch over leases inside the database: a trigger sees every change of a cursor, by every
+//! process and however briefly it lasts, and writes down what is forbidden.
 //!
-//! A worker's name for leases begins with its process id, and its connections say
-//! whose they are, so the trigger knows whether who acknowledges has the lease.
+//! A worker's name for leases begins with its process id, and each connection says whose it is.
+//! So the trigger knows whether the process that acknowledges has the lease.
 
 use outbox_tests::{Engine, TestDb};
 
-/// What may never happen to a cursor. `{me}` is the process id of who changes it,
-/// `{owner}` that of who had the lease, `{now}` the clock.
+/// What may never happen to a cursor. `{me}` is the process id of the writer, `{owner}` that of the
+/// lease's owner, `{now}` the clock.
 const RULES: [(&str, &str); 4] = [
     (
         "a cursor went back",
@@ -38,7 +38,7 @@ pub(crate) async fn create(db: &TestDb) {
                 "SUBSTRING_INDEX(OLD.lease_owner, '-', 1)",
                 "UTC_TIMESTAMP(6)",
             ),
-            // Its one process is whoever has the lease.
+            // The run has one process, which has the lease.
             Engine::Sqlite => (
                 "COALESCE(OLD.lease_owner, 'nobody')",
                 "OLD.lease_owner",

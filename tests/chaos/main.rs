@@ -1,29 +1,29 @@
-//! The fault suite: producers and workers as real processes on a real server, a
-//! nemesis that kills, stops, cuts and crashes them, and a checker of what came of it.
+//! The fault suite: producers and workers as real processes on a real server, a nemesis that kills,
+//! stops, cuts and crashes them, and a checker that compares what happened with what was promised.
 //! `scripts/chaos` runs it.
 //!
-//! One binary: the run starts itself again as each of its processes (`member`).
+//! One binary: the run starts itself again as each of its processes (`process`).
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod aftermath;
 mod checker;
-mod crew;
+mod fault_counts;
 mod history;
 mod journal;
 mod lease_watch;
-mod member;
+mod leftovers;
 mod nemesis;
 mod options;
+mod process;
 mod producer;
 mod proxy;
 mod run;
-mod tally;
+mod scenario;
+mod supervisor;
 mod worker;
-mod world;
 
-use member::{Orders, Role};
 use options::Options;
+use process::{Arguments, Role};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         .and_then(|name| Role::parse(name))
         .is_some()
     {
-        return be_a_member(&arguments);
+        return run_as_process(&arguments);
     }
     if arguments.iter().any(|argument| argument == "--help") {
         println!("{}", options::USAGE);
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn be_a_member(arguments: &[String]) -> ExitCode {
-    let Some(orders) = Orders::parse(arguments) else {
+fn run_as_process(arguments: &[String]) -> ExitCode {
+    let Some(arguments) = Arguments::parse(arguments) else {
         return ExitCode::from(2);
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -57,7 +57,7 @@ fn be_a_member(arguments: &[String]) -> ExitCode {
         .enable_all()
         .build()
         .expect("a runtime");
-    match runtime.block_on(member::run(orders)) {
+    match runtime.block_on(process::run(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -1,7 +1,7 @@
 //! The command line of a run.
 
-use crate::member::parse_sabotage;
 use crate::nemesis::Fault;
+use crate::process::parse_sabotage;
 use outbox_tests::Engine;
 
 pub(crate) const USAGE: &str = "\

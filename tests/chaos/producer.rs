@@ -4,8 +4,8 @@
 //! enqueue and commit, some take long to commit while others overtake them.
 
 use crate::journal::{Entry, Journal};
-use crate::member::{Ending, statement};
-use crate::world::{self, EVENT_TYPES};
+use crate::process::{Ending, statement};
+use crate::scenario::{self, EVENT_TYPES};
 use outbox_runtime::{EnqueueError, NewMessage, Queue, enqueue, enqueue_batch};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, IsolationLevel,
@@ -17,7 +17,7 @@ use std::time::Duration;
 const TASKS: usize = 4;
 
 pub(crate) async fn run(db: &DatabaseConnection, journal: &Journal, ending: Ending) {
-    let keys = world::keys();
+    let keys = scenario::keys();
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let (db, journal, ending) = (db.clone(), journal.clone(), ending.clone());
@@ -142,7 +142,7 @@ async fn write(tx: &DatabaseTransaction, key: &str, queue: &Queue) -> Result<Vec
         .collect();
     let messages = events.iter().map(|(n, mark)| {
         let event_type = *fastrand::choice(&EVENT_TYPES).expect("some types");
-        NewMessage::new(event_type, key, world::payload(*mark, key, *n))
+        NewMessage::new(event_type, key, scenario::payload(*mark, key, *n))
     });
     let ids = enqueue_some(tx, queue, messages.collect()).await?;
     for ((n, mark), id) in events.iter().zip(ids) {

@@ -1,13 +1,13 @@
-//! One run: set the stage, let it rage, clean up, judge.
+//! One run: start server and processes, inject faults, let everything drain, check the history.
 
 use crate::checker::{Verdict, judge};
-use crate::crew::{Crew, FakeClock, Member};
-use crate::member::{Orders, Role};
-use crate::nemesis::{Ground, Schedule, rage};
+use crate::fault_counts::FaultCounts;
+use crate::nemesis::{Schedule, Target, inject_faults};
 use crate::options::Options;
+use crate::process::{Arguments, Role};
 use crate::proxy::Proxy;
-use crate::tally::Tally;
-use crate::{aftermath, history, worker, world};
+use crate::supervisor::{FakeClock, Process, Supervisor};
+use crate::{history, leftovers, scenario, worker};
 use outbox_tests::{Engine, PrivateServer, TestDb, run_at};
 use sea_orm::{ConnectionTrait, Database};
 use std::net::SocketAddr;
@@ -21,10 +21,10 @@ const PRODUCERS: usize = 2;
 const WORKERS: usize = 3;
 /// How long a process may take to end in order.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Without any movement for so long, none is expected any more: of an engine that
-/// works, and of one that is broken on purpose.
-const STILL: Duration = Duration::from_secs(90);
-const STILL_BROKEN: Duration = Duration::from_secs(3);
+/// Without progress for so long, none is expected any more: of an engine that works, and of one
+/// that is broken on purpose.
+const NO_PROGRESS: Duration = Duration::from_secs(90);
+const NO_PROGRESS_IF_BROKEN: Duration = Duration::from_secs(3);
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -32,11 +32,11 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     println!("chaos: {engine:?}, {seconds} s, --seed {seed}");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let verdict = stage(options, directory.path());
-    let Some((verdict, tally)) = verdict else {
+    let Some((verdict, fault_counts)) = verdict else {
         println!("chaos: interrupted");
         return ExitCode::from(2);
     };
-    println!("{verdict}\nfaults: {tally}");
+    println!("{verdict}\nfaults: {fault_counts}");
     let (told, code) = match verdict.is_good() {
         true => ("every promise was kept", ExitCode::SUCCESS),
         false => ("promises were broken", ExitCode::FAILURE),
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 /// Runs on a server of its own, on one that is there, or on a file.
 fn stage(options: &Options, directory: &Path) -> Option<(Verdict, String)> {
     let (tell, told) = mpsc::channel();
-    let scene = Scene {
+    let run = Run {
         engine: options.engine,
         seconds: options.seconds,
         seed: options.seed,
@@ -62,7 +62,7 @@ fn stage(options: &Options, directory: &Path) -> Option<(Verdict, String)> {
     if options.engine == Engine::Sqlite || options.shared_server {
         outbox_tests::run(options.engine, true, move |db| {
             Box::pin(async move {
-                let _ = tell.send(scene.play(db, None).await);
+                let _ = tell.send(run.until_interrupted(db, None).await);
             })
         });
     } else {
@@ -70,7 +70,7 @@ fn stage(options: &Options, directory: &Path) -> Option<(Verdict, String)> {
         let url = own_database(server.url());
         run_at(options.engine, &url, move |db| {
             Box::pin(async move {
-                let _ = tell.send(scene.play(db, Some(&server)).await);
+                let _ = tell.send(run.until_interrupted(db, Some(&server)).await);
             })
         });
     }
@@ -92,7 +92,7 @@ fn own_database(server: &str) -> String {
     format!("{address}/chaos")
 }
 
-struct Scene {
+struct Run {
     engine: Engine,
     seconds: u64,
     seed: u64,
@@ -101,95 +101,95 @@ struct Scene {
     directory: PathBuf,
 }
 
-impl Scene {
+impl Run {
     /// None if it was interrupted.
-    async fn play(self, db: &TestDb, server: Option<&PrivateServer>) -> Option<(Verdict, String)> {
+    async fn until_interrupted(
+        self,
+        db: &TestDb,
+        server: Option<&PrivateServer>,
+    ) -> Option<(Verdict, String)> {
         let mut interrupted = signal(SignalKind::interrupt()).expect("a signal handler");
         let mut terminated = signal(SignalKind::terminate()).expect("a signal handler");
         tokio::select! {
-            played = self.play_to_the_end(db, server) => Some(played),
+            played = self.to_the_end(db, server) => Some(played),
             _ = interrupted.recv() => None,
             _ = terminated.recv() => None,
         }
     }
 
-    async fn play_to_the_end(
-        &self,
-        db: &TestDb,
-        server: Option<&PrivateServer>,
-    ) -> (Verdict, String) {
-        world::create(db).await;
+    async fn to_the_end(&self, db: &TestDb, server: Option<&PrivateServer>) -> (Verdict, String) {
+        scenario::create(db).await;
         let registered = worker::outbox(db.connection(), None).register().await;
         registered.expect("consumers that fit together");
-        let (crew, tally) = (self.crew(db).await, Tally::default());
-        let ground = Ground {
-            crew: &crew,
+        let (supervisor, fault_counts) = (self.supervisor(db).await, FaultCounts::default());
+        let target = Target {
+            supervisor: &supervisor,
             db,
             server,
-            tally: &tally,
+            fault_counts: &fault_counts,
             at_server: tokio::sync::Mutex::default(),
         };
-        let schedule = Schedule::new(self.seed, ground.possible(&self.faults));
+        let schedule = Schedule::new(self.seed, target.possible(&self.faults));
         let left = tokio::select! {
-            left = self.acts(&ground, schedule) => left,
-            () = crew.keep_alive() => unreachable!("it never ends"),
-            () = report(db, &tally) => unreachable!("it never ends"),
+            left = self.faults_and_drain(&target, schedule) => left,
+            () = supervisor.keep_alive() => unreachable!("it never ends"),
+            () = report(db, &fault_counts) => unreachable!("it never ends"),
         };
         let history = history::read(db, &self.directory, left).await;
         let history = history.expect("a database that can be read");
-        (judge(&history), tally.to_string())
+        (judge(&history), fault_counts.to_string())
     }
 
-    /// Everything but the judgement. Returns what is left at the end.
-    async fn acts(&self, ground: &Ground<'_>, schedule: Schedule) -> Vec<String> {
-        let (crew, db) = (ground.crew, ground.db);
-        rage(ground, schedule, Duration::from_secs(self.seconds)).await;
+    /// Everything but the check. Returns what is left at the end.
+    async fn faults_and_drain(&self, target: &Target<'_>, schedule: Schedule) -> Vec<String> {
+        let (supervisor, db) = (target.supervisor, target.db);
+        inject_faults(target, schedule, Duration::from_secs(self.seconds)).await;
         println!("chaos: no more faults; waiting until everything is delivered");
-        let mut stuck = crew.dismiss(Role::Producer, PATIENCE).await;
-        stuck.extend(crew.dismiss(Role::Both, PATIENCE).await);
-        crew.enlist(Role::Worker);
+        let mut stuck = supervisor.stop_all(Role::Producer, PATIENCE).await;
+        stuck.extend(supervisor.stop_all(Role::Both, PATIENCE).await);
+        supervisor.start_all(Role::Worker);
         let still = match self.sabotage {
-            None => STILL,
-            Some(_) => STILL_BROKEN,
+            None => NO_PROGRESS,
+            Some(_) => NO_PROGRESS_IF_BROKEN,
         };
-        let mut left = aftermath::drain(db, still).await;
-        left.extend(aftermath::open_transactions(db).await);
-        stuck.extend(crew.dismiss(Role::Worker, PATIENCE).await);
+        let mut left = leftovers::drain(db, still).await;
+        left.extend(leftovers::open_transactions(db).await);
+        stuck.extend(supervisor.stop_all(Role::Worker, PATIENCE).await);
         left.extend(stuck.iter().map(|name| format!("{name} does not end")));
-        left.extend(aftermath::leases_and_connections(db).await);
+        left.extend(leftovers::leases_and_connections(db).await);
         left
     }
 
-    async fn crew(&self, db: &TestDb) -> Crew {
-        let mut members = Vec::new();
+    async fn supervisor(&self, db: &TestDb) -> Supervisor {
+        let mut processes = Vec::new();
         if self.engine == Engine::Sqlite {
             // One process; and one that works when that one has ended.
-            members.push(self.member("both".to_owned(), Role::Both, db, None).await);
+            processes.push(self.process("both".to_owned(), Role::Both, db, None).await);
             let relief = self
-                .member("relief".to_owned(), Role::Worker, db, None)
+                .process("relief".to_owned(), Role::Worker, db, None)
                 .await;
-            members.push(relief.later());
+            processes.push(relief.later());
         } else {
             for i in 0..PRODUCERS {
                 let name = format!("producer-{i}");
-                members.push(self.member(name, Role::Producer, db, None).await);
+                processes.push(self.process(name, Role::Producer, db, None).await);
             }
             let mut clock = self.fake_clock();
             for i in 0..WORKERS {
                 let name = format!("worker-{i}");
-                members.push(self.member(name, Role::Worker, db, clock.take()).await);
+                processes.push(self.process(name, Role::Worker, db, clock.take()).await);
             }
         }
-        Crew::new(self.directory.clone(), members)
+        Supervisor::new(self.directory.clone(), processes)
     }
 
-    async fn member(
+    async fn process(
         &self,
         name: String,
         role: Role,
         db: &TestDb,
         clock: Option<FakeClock>,
-    ) -> Member {
+    ) -> Process {
         let (mut url, mut proxy) = (db.url().to_owned(), None);
         if let Some(server) = address(db.url()) {
             let started = Proxy::start(server).await.expect("a proxy");
@@ -197,13 +197,13 @@ impl Scene {
             proxy = Some(started);
         }
         let sabotage = self.sabotage.clone().filter(|_| role != Role::Producer);
-        let orders = Orders {
+        let arguments = Arguments {
             role,
             url,
             directory: self.directory.clone(),
             sabotage,
         };
-        Member::new(name, orders, proxy, clock)
+        Process::new(name, arguments, proxy, clock)
     }
 
     fn fake_clock(&self) -> Option<FakeClock> {
@@ -225,8 +225,8 @@ fn address(url: &str) -> Option<SocketAddr> {
     address.parse().ok()
 }
 
-/// Says now and then how it goes.
-async fn report(db: &TestDb, tally: &Tally) {
+/// Prints every few seconds how far the run is.
+async fn report(db: &TestDb, fault_counts: &FaultCounts) {
     let began = Instant::now();
     loop {
         tokio::time::sleep(REPORT_EVERY).await;
@@ -236,7 +236,10 @@ async fn report(db: &TestDb, tally: &Tally) {
             .ok()
             .flatten()
             .unwrap_or_else(|| "no answer from the database".into());
-        println!("{:>4} s  {counts}; {tally}", began.elapsed().as_secs());
+        println!(
+            "{:>4} s  {counts}; {fault_counts}",
+            began.elapsed().as_secs()
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 //! outlive their leases.
 
 use crate::journal::{Delivery, Entry, Journal, now};
-use crate::member::{Ending, POOL, statement};
-use crate::world::{self, CONSUMERS, Fate, LEASE, RETRY};
+use crate::process::{Ending, POOL, statement};
+use crate::scenario::{self, CONSUMERS, Fate, LEASE, RETRY};
 use outbox_runtime::{
     Ctx, HandlerResult, LeasedMessageHandler, Mode, Outbox, OutboxBuilder, OutboxMessage,
     OutboxProfile, TransactionalMessageHandler,
@@ -23,7 +23,7 @@ pub(crate) async fn run(
     mut ending: Ending,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut outbox = outbox(db, Some(journal));
-    // Some processes listen to others, some only look.
+    // Some processes listen to others, some only poll.
     if db.get_database_backend() == DbBackend::Postgres && fastrand::bool() {
         outbox = outbox.notify();
     }
@@ -116,12 +116,12 @@ impl TransactionalMessageHandler for Book {
 }
 
 fn mark(message: &OutboxMessage) -> i64 {
-    world::mark_of(message.payload()).expect("a payload of ours")
+    scenario::mark_of(message.payload()).expect("a payload of ours")
 }
 
 /// What a handler does beside its work.
 async fn behave(consumer: &str, message: &OutboxMessage) -> HandlerResult {
-    match world::fate(consumer, mark(message)) {
+    match scenario::fate(consumer, mark(message)) {
         Fate::Fine => {}
         Fate::Rejected => return HandlerResult::reject("this one is never wanted"),
         Fate::Hopeless => return HandlerResult::retry("this one never works"),

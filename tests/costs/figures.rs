@@ -10,7 +10,7 @@ const TOLERANCE: f64 = 1.03;
 /// These depend on us alone; all others also on the version of what counted them.
 const OUR_OWN: [&str; 3] = ["statements", "round trips", "rows written"];
 
-/// Who reads or rewrites the file does so alone.
+/// Taken by a test while it reads or rewrites the file, so that it does so alone.
 static FILE: Mutex<()> = Mutex::new(());
 
 /// Figures of one engine, measured now or pinned.

@@ -46,7 +46,7 @@ const POSTGRES_STATEMENTS: &str = "\
 const POSTGRES_LOG: &str = "\
     SELECT pg_wal_lsn_diff(pg_logical_emit_message(true, 'costs', ''), '0/0')::float8::text";
 
-/// Rows in the log from some place on.
+/// Rows in the log from a position on.
 fn rows_since(start: &str) -> String {
     format!(
         "SELECT COALESCE(SUM(count), 0)::float8::text \
@@ -65,7 +65,7 @@ const MYSQL: &str = "\
     FROM information_schema.global_status";
 
 impl Meter {
-    /// Counts what the client asks and what a server does, which nobody else uses.
+    /// Counts what the client asks and what the server does. No other test uses this server.
     pub(crate) async fn of(db: &TestDb) -> Self {
         let mut meter = Self::of_client(db).await;
         match db.engine() {
@@ -73,7 +73,7 @@ impl Meter {
                 let log = Counter::Server(&["WAL bytes"], POSTGRES_LOG.to_owned());
                 meter.counters.push(log);
                 let version = db.number("SELECT current_setting('server_version_num')::bigint");
-                // Earlier ones have no way to look into their log.
+                // Earlier versions have no way to read their log.
                 if version.await >= 150_000 {
                     db.execute("CREATE EXTENSION pg_walinspect").await;
                     let start = db.texts("SELECT pg_current_wal_flush_lsn()::text").await;
@@ -133,8 +133,8 @@ impl Meter {
         }
     }
 
-    /// A connection whose work is counted. Only one: a new one has everything to prepare, and
-    /// when a pool opens one is chance.
+    /// A connection whose work is counted. There is only one: a new connection has to prepare every
+    /// statement, and when a pool opens one is chance.
     pub(crate) async fn connect(&self) -> DatabaseConnection {
         self.connect_up_to(1).await
     }

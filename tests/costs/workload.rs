@@ -33,7 +33,7 @@ pub(crate) enum Waste {
     RoundTrips,
 }
 
-/// Does nothing, or a statement that nobody needs for every batch.
+/// Does nothing, or runs a statement for every batch that no part of the engine needs.
 #[derive(Default)]
 pub(crate) struct Succeed {
     wasteful: Option<DatabaseConnection>,

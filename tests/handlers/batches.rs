@@ -9,7 +9,7 @@ struct Step {
     n: i64,
 }
 
-/// Nobody can handle this one.
+/// No handler can handle this one.
 const POISON: i64 = 13;
 
 #[outbox_handler(mode = leased, consumer = "vec", batch = 10, max_attempts = 1)]
@@ -90,7 +90,7 @@ fn without_poison() -> Vec<i64> {
 }
 
 #[every_engine]
-async fn leased_batches_come_in_order_and_only_the_bad_message_is_buried(db: &TestDb) {
+async fn leased_batches_come_in_order_and_only_the_bad_message_becomes_a_dead_letter(db: &TestDb) {
     let journal = Journal::default();
     enqueue_steps(db).await;
     let running = start(db, outbox::handlers![vec, vec_rejecting, walk], &journal).await;

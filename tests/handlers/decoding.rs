@@ -12,7 +12,7 @@ struct Order {
     note: String,
 }
 
-/// Known to this program, and handled by nobody.
+/// Known to this program, and without a handler.
 #[outbox_event(queue = "wire", partitions = 1, name = "ignored")]
 #[derive(Serialize, Deserialize)]
 struct Ignored;
@@ -73,7 +73,9 @@ async fn messages_with_an_earlier_name_are_decoded(db: &TestDb) {
 }
 
 #[every_engine]
-async fn what_cannot_be_decoded_or_is_unknown_is_buried_and_the_partition_goes_on(db: &TestDb) {
+async fn an_unknown_or_undecodable_message_becomes_a_dead_letter_and_the_partition_goes_on(
+    db: &TestDb,
+) {
     create_ledger(db).await;
     let journal = Journal::default();
     let orders = r#"{"n":"s3cret"}"#;

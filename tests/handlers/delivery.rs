@@ -56,7 +56,7 @@ async fn stuck(_: Placed, State(journal): State<Journal>) -> Result<(), HandlerE
     Err(HandlerError::retry_after(hour, "the printer is on fire"))
 }
 
-/// Who an order is for.
+/// The customer of an order.
 struct Tenant(String);
 
 impl Extract<'_> for Tenant {
@@ -79,7 +79,7 @@ async fn tx_invoice(_: Vec<Placed>, Tenant(tenant): Tenant, State(journal): Stat
 }
 
 #[every_engine]
-async fn an_argument_that_cannot_be_made_decides_what_becomes_of_the_message(db: &TestDb) {
+async fn an_extractor_that_fails_decides_what_becomes_of_the_message(db: &TestDb) {
     let journal = Journal::default();
     let running = start(db, outbox::handlers![invoice, tx_invoice], &journal).await;
     Placed { order: 1 }
@@ -130,7 +130,7 @@ async fn a_leased_handler_gets_everything_it_asks_for(db: &TestDb) {
 }
 
 #[every_engine]
-async fn what_a_transactional_handler_writes_is_there_once(db: &TestDb) {
+async fn the_writes_of_a_transactional_handler_happen_once(db: &TestDb) {
     create_ledger(db).await;
     let journal = Journal::default();
     let running = start(db, outbox::handlers![book], &journal).await;

@@ -15,7 +15,7 @@ outbox::queue!(Talk = "talk", partitions = 8);
 #[derive(Serialize, Deserialize)]
 struct Said;
 
-/// Nobody listens to it.
+/// No handler takes it.
 #[outbox_event(queue = Talk, name = "whispered")]
 #[derive(Serialize, Deserialize)]
 struct Whispered;

@@ -68,7 +68,7 @@ async fn hanging(_: A, State(journal): State<Journal>, ctx: &Ctx) {
     std::future::pending::<()>().await;
 }
 
-/// The consumer's lease is that of the one who needs the longest.
+/// The consumer's lease is as long as the handler with the longest needs.
 #[outbox_handler(mode = leased, consumer = "timed", lease = "5m", headroom = "1m")]
 async fn patient(_: B, State(journal): State<Journal>, ctx: &Ctx) {
     journal.note(format_args!("patient {}", in_minutes(ctx)));

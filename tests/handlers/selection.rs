@@ -11,7 +11,7 @@ outbox::queue!(News = "news", partitions = 2);
 #[derive(Serialize, Deserialize)]
 struct Printed;
 
-/// Nobody handles it.
+/// No handler takes it.
 #[outbox_event(queue = News, name = "shredded")]
 #[derive(Serialize, Deserialize)]
 struct Shredded;
@@ -54,7 +54,7 @@ fn problems<T>(started: Result<T, StartError>) -> Vec<String> {
 async fn seen(db: &TestDb, builder: OutboxBuilder, journal: &Journal, count: usize) -> Vec<String> {
     let running = builder.start().await.expect("it starts");
     Printed.enqueue(db.connection(), 1).await.unwrap();
-    eventually("everybody", async || journal.all().len() >= count).await;
+    eventually("all of them", async || journal.all().len() >= count).await;
     running.stop().await;
     let mut notes = journal.all();
     notes.sort();
@@ -117,7 +117,7 @@ async fn a_process_may_run_some_of_the_consumers(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_consumer_that_nobody_is_is_named(db: &TestDb) {
+async fn a_consumer_without_a_handler_is_named_in_the_error(db: &TestDb) {
     let builder = builder(db, outbox::handlers![kiosk, Archive], &Journal::default());
     let problems = problems(builder.consumers(["kiosk", "kisok"]).start().await);
     assert_eq!(

@@ -140,7 +140,7 @@ async fn a_drain_also_delivers_what_handlers_enqueue(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_lease_of_the_dead_is_over_when_its_time_has_passed(db: &TestDb) {
+async fn a_lease_of_a_dead_process_is_over_when_its_time_has_passed(db: &TestDb) {
     let journal = Journal::default();
     let outbox = outbox(db, outbox::handlers![carry], &journal).await;
     send(db, [2]).await;
@@ -227,7 +227,7 @@ async fn handlers_that_never_come_to_an_end_are_found() {
     outbox.drain().await;
 }
 
-/// A handler that looks at `REQUEUED_FROM` can be tested, although nobody may send this header.
+/// A handler that reads `REQUEUED_FROM` can be tested, although no producer may send this header.
 #[test]
 fn a_message_made_by_hand_has_also_the_headers_that_only_the_outbox_sets() {
     let headers = Headers::from_iter([(outbox::REQUEUED_FROM, "7"), ("tenant", "acme")]);

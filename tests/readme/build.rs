@@ -1,5 +1,5 @@
-//! Takes the first `rust` block out of the README, so that it is compiled and run as it
-//! stands there and not as somebody remembered it.
+//! Takes the first `rust` block out of the README, so that it is compiled and run exactly as it
+//! stands there.
 
 use std::path::PathBuf;
 use std::{env, fs};

@@ -1,5 +1,5 @@
-//! What the outbox logs, at every level, kept for tests to look at. The suite is one
-//! process with one log: a test finds its own lines by a word of its own.
+//! Captures what the outbox logs, at every level. The suite is one process with one log: a test
+//! finds its lines by a word that only it uses.
 
 use std::io::Write;
 use std::sync::{Mutex, Once, PoisonError};
@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, registry};
 
-/// Lines are kept if one of these is in them; other tests run in this process too.
+/// Lines with one of these words are captured; other tests run in this process too.
 const KEPT: [&str; 2] = ["logged-", "s3cret"];
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());

@@ -319,7 +319,7 @@ fn no_statement_hashes_with_functions_that_mysql_gave_up() {
 /// The lock has the database's name in it, however long that is, and ends with the migration.
 #[mysql(empty)]
 async fn on_mysql_a_migration_waits_for_another_of_the_same_database(db: &TestDb) {
-    // On one connection, whose session has the lock.
+    // On one connection, because the session has the lock.
     let other = db.connect().await.begin().await.unwrap();
     let lock = "CONCAT('outbox.', LEFT(SHA2(DATABASE(), 256), 40))";
     let take = format!("DO GET_LOCK({lock}, 0)");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long nobody says anything who has said all.
+/// How long a connection is silent when all is said.
 const QUIET: Duration = Duration::from_millis(50);
 
 /// Forwards everything and counts round trips: how often a client has said something and
@@ -50,8 +50,8 @@ impl CountingProxy {
         &self.url
     }
 
-    /// How many there were, all connections together, once nobody says anything any more: a
-    /// pool asks a connection that comes back whether it is alive, in its own time.
+    /// How many there were on all connections, once all are silent: a pool asks a returned
+    /// connection whether it is alive, and takes its time for that.
     pub async fn round_trips(&self) -> u64 {
         let mut count = self.round_trips.load(Ordering::SeqCst);
         loop {

@@ -110,8 +110,8 @@ impl TestDb {
         }
     }
 
-    /// Connections of their own whose transactions have this isolation unless
-    /// they say otherwise, as on a server that is set up so. Not for SQLite.
+    /// Connections of their own whose transactions have this isolation unless they set another, as
+    /// on a server that is configured so. Not for SQLite.
     pub async fn connect_with_isolation(&self, level: &'static str) -> DatabaseConnection {
         let mut options = ConnectOptions::new(&self.url);
         options.max_connections(20).sqlx_logging(false);

@@ -71,7 +71,7 @@ impl PrivateServer {
         self.start_again_after(self.words.crash).await;
     }
 
-    /// Ends it in order, whoever is connected, and starts it again.
+    /// Ends it in order, even with clients connected, and starts it again.
     pub async fn restart(&self) {
         self.start_again_after(self.words.end).await;
     }

@@ -144,7 +144,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut connect = ConnectOptions::new(&options.url);
     connect.max_connections(12).sqlx_logging(false);
     let db = Database::connect(connect).await?;
-    // Who is to die of a message, and of nothing else, needs time on a busy machine.
+    // A worker that is to die of one message, and of nothing else, needs time on a busy machine.
     let lease = Duration::from_millis(if options.poison.is_some() { 2_000 } else { 600 });
     let lease = LeaseConfig {
         duration: lease,

@@ -2,7 +2,7 @@
 
 use crate::history::{Event, History};
 use crate::journal::Delivery;
-use crate::world::{CONSUMERS, Consumer};
+use crate::scenario::{CONSUMERS, Consumer};
 use outbox_runtime::Mode;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -18,7 +18,7 @@ pub(crate) enum Promise {
     LedgerExact,
     /// Per key, first deliveries are in the order of commits.
     InOrder,
-    /// Only who has the lease acknowledges.
+    /// Only the process with the lease acknowledges.
     LeaseRespected,
     /// At the end there is nothing left: rows, leases, connections, processes.
     NothingLeft,

@@ -1,6 +1,6 @@
 //! Faults of the database: crashes, restarts, ended sessions, locks, old transactions.
 
-use super::Ground;
+use super::Target;
 use outbox_tests::Engine;
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseTransaction, DbErr, IsolationLevel,
@@ -19,32 +19,32 @@ const TABLES: [&str; 7] = [
 ];
 
 /// It dies without writing anything down, and recovers.
-pub(super) async fn crash(ground: &Ground<'_>) {
-    let Some(server) = ground.server else { return };
-    let _alone = ground.at_server.lock().await;
+pub(super) async fn crash(target: &Target<'_>) {
+    let Some(server) = target.server else { return };
+    let _alone = target.at_server.lock().await;
     server.crash().await;
-    ground.tally.add("server crashes", 1);
+    target.fault_counts.add("server crashes", 1);
 }
 
 /// It ends in order, and with it every session.
-pub(super) async fn restart(ground: &Ground<'_>) {
-    let Some(server) = ground.server else { return };
-    let _alone = ground.at_server.lock().await;
+pub(super) async fn restart(target: &Target<'_>) {
+    let Some(server) = target.server else { return };
+    let _alone = target.at_server.lock().await;
     server.restart().await;
-    ground.tally.add("server restarts", 1);
+    target.fault_counts.add("server restarts", 1);
 }
 
 /// Sessions are ended as an operator does.
-pub(super) async fn end_sessions(ground: &Ground<'_>) {
+pub(super) async fn end_sessions(target: &Target<'_>) {
     // The server may be down.
-    if let Ok(ended) = ground.db.end_some_connections().await {
-        ground.tally.add("sessions ended", ended);
+    if let Ok(ended) = target.db.end_some_connections().await {
+        target.fault_counts.add("sessions ended", ended);
     }
 }
 
-/// Somebody else takes every connection that the server has left.
-pub(super) async fn fill(ground: &Ground<'_>) {
-    let mut options = ConnectOptions::new(ground.db.url());
+/// Another program takes every connection that the server has left.
+pub(super) async fn fill(target: &Target<'_>) {
+    let mut options = ConnectOptions::new(target.db.url());
     options
         .max_connections(1_000)
         .acquire_timeout(Duration::from_millis(500))
@@ -56,31 +56,31 @@ pub(super) async fn fill(ground: &Ground<'_>) {
     while let Ok(tx) = crowd.begin().await {
         taken.push(tx);
     }
-    ground.tally.add("full servers", 1);
+    target.fault_counts.add("full servers", 1);
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(taken);
     let _ = crowd.close().await;
 }
 
 /// A table of ours is locked, as a migration or a careless operator does.
-pub(super) async fn lock_storm(ground: &Ground<'_>, rng: &mut fastrand::Rng) {
+pub(super) async fn lock_storm(target: &Target<'_>, rng: &mut fastrand::Rng) {
     let table = TABLES[rng.usize(..TABLES.len())];
     let hold = Duration::from_millis(rng.u64(200..1_500));
-    if lock(ground, table, hold).await.is_ok() {
-        ground.tally.add("lock storms", 1);
+    if lock(target, table, hold).await.is_ok() {
+        target.fault_counts.add("lock storms", 1);
     }
 }
 
-async fn lock(ground: &Ground<'_>, table: &str, hold: Duration) -> Result<(), DbErr> {
-    let tx = ground.db.connection().begin().await?;
-    let lock = match ground.db.engine() {
+async fn lock(target: &Target<'_>, table: &str, hold: Duration) -> Result<(), DbErr> {
+    let tx = target.db.connection().begin().await?;
+    let lock = match target.db.engine() {
         Engine::Postgres => {
             tx.execute_unprepared("SET LOCAL lock_timeout = '2s'")
                 .await?;
             format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         }
         Engine::MySql => format!("SELECT COUNT(*) FROM {table} FOR UPDATE"),
-        // Whoever writes has the whole file.
+        // A writer locks the whole file.
         Engine::Sqlite => "DELETE FROM chaos_lease WHERE rule = ''".to_owned(),
     };
     tx.execute_unprepared(&lock).await?;
@@ -89,18 +89,18 @@ async fn lock(ground: &Ground<'_>, table: &str, hold: Duration) -> Result<(), Db
 }
 
 /// A report or a dump: while it runs, nothing that was deleted is gone.
-pub(super) async fn long_transaction(ground: &Ground<'_>) {
-    if let Ok(tx) = old_snapshot(ground).await {
-        ground.tally.add("long transactions", 1);
+pub(super) async fn long_transaction(target: &Target<'_>) {
+    if let Ok(tx) = old_snapshot(target).await {
+        target.fault_counts.add("long transactions", 1);
         tokio::time::sleep(Duration::from_secs(8)).await;
         // A server that went down meanwhile has ended it.
         let _ = tx.rollback().await;
     }
 }
 
-async fn old_snapshot(ground: &Ground<'_>) -> Result<DatabaseTransaction, DbErr> {
-    let db = ground.db.connection();
-    let tx = match ground.db.engine() {
+async fn old_snapshot(target: &Target<'_>) -> Result<DatabaseTransaction, DbErr> {
+    let db = target.db.connection();
+    let tx = match target.db.engine() {
         Engine::Sqlite => db.begin().await?,
         Engine::Postgres | Engine::MySql => {
             let level = Some(IsolationLevel::RepeatableRead);

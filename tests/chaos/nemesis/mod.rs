@@ -1,15 +1,15 @@
-//! What goes wrong, and when: a schedule made of a seed.
+//! Which faults happen, and when: a schedule made of a seed.
 //!
-//! Faults are dealt from a shuffled deck, so that every kind has its turn in every
-//! run that is long enough. They do not wait for each other.
+//! Faults are dealt from a shuffled deck, so that every kind has its turn in every run that is
+//! long enough. They do not wait for each other.
 
 mod database;
 mod network;
 mod processes;
 
-use crate::crew::{Crew, Member};
-use crate::member::Role;
-use crate::tally::Tally;
+use crate::fault_counts::FaultCounts;
+use crate::process::Role;
+use crate::supervisor::{Process, Supervisor};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use outbox_tests::{PrivateServer, TestDb};
@@ -121,23 +121,27 @@ impl Schedule {
 }
 
 /// What faults happen to.
-pub(crate) struct Ground<'a> {
-    pub(crate) crew: &'a Crew,
+pub(crate) struct Target<'a> {
+    pub(crate) supervisor: &'a Supervisor,
     pub(crate) db: &'a TestDb,
     pub(crate) server: Option<&'a PrivateServer>,
-    pub(crate) tally: &'a Tally,
+    pub(crate) fault_counts: &'a FaultCounts,
     /// One thing at a time is done to the server.
     pub(crate) at_server: tokio::sync::Mutex<()>,
 }
 
-impl Ground<'_> {
+impl Target<'_> {
     /// What can happen here; of `only` these, if there are any.
     pub(crate) fn possible(&self, only: &[Fault]) -> Vec<Fault> {
         let possible = |needs: Needs| match needs {
             Needs::Nothing => true,
             Needs::OwnServer => self.server.is_some(),
-            Needs::Network => self.crew.members.iter().any(|m| m.proxy.is_some()),
-            Needs::Clock => self.crew.members.iter().any(|m| m.clock().is_some()),
+            Needs::Network => self.supervisor.processes.iter().any(|m| m.proxy.is_some()),
+            Needs::Clock => self
+                .supervisor
+                .processes
+                .iter()
+                .any(|m| m.clock().is_some()),
         };
         let wanted = |fault: Fault| only.is_empty() || only.contains(&fault);
         DECK.iter()
@@ -146,15 +150,15 @@ impl Ground<'_> {
             .collect()
     }
 
-    /// Somebody of a role.
-    fn victim(&self, role: Role, rng: &mut fastrand::Rng) -> Option<&Member> {
-        let members = self.crew.of(role);
-        rng.choice(members)
+    /// A process of a role, chosen at random.
+    fn victim(&self, role: Role, rng: &mut fastrand::Rng) -> Option<&Process> {
+        let processes = self.supervisor.of(role);
+        rng.choice(processes)
     }
 }
 
-/// Deals faults for so long, and waits until the last is over.
-pub(crate) async fn rage(ground: &Ground<'_>, mut schedule: Schedule, time: Duration) {
+/// Injects faults for so long, and waits until the last is over.
+pub(crate) async fn inject_faults(target: &Target<'_>, mut schedule: Schedule, time: Duration) {
     let over = tokio::time::sleep(time);
     tokio::pin!(over);
     let mut running: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + '_>>> =
@@ -172,30 +176,30 @@ pub(crate) async fn rage(ground: &Ground<'_>, mut schedule: Schedule, time: Dura
                 Some(()) = running.next() => {}
             }
         }
-        running.push(Box::pin(strike(ground, fault, seed)));
+        running.push(Box::pin(inject(target, fault, seed)));
     }
     over.await;
 }
 
-async fn strike(ground: &Ground<'_>, fault: Fault, seed: u64) {
+async fn inject(target: &Target<'_>, fault: Fault, seed: u64) {
     let rng = &mut fastrand::Rng::with_seed(seed);
     match fault {
-        Fault::KillWorker => processes::kill(ground, Role::Worker, rng),
-        Fault::KillProducer => processes::kill(ground, Role::Producer, rng),
-        Fault::StopWorker => processes::stop(ground, Role::Worker, rng).await,
-        Fault::StopProducer => processes::stop(ground, Role::Producer, rng).await,
-        Fault::RestartWorker => processes::restart(ground, rng),
-        Fault::FullPool => processes::fill_pool(ground, rng),
-        Fault::MoveClock => processes::move_clock(ground, rng),
-        Fault::CrashServer => database::crash(ground).await,
-        Fault::RestartServer => database::restart(ground).await,
-        Fault::EndSessions => database::end_sessions(ground).await,
-        Fault::FullServer => database::fill(ground).await,
-        Fault::LockStorm => database::lock_storm(ground, rng).await,
-        Fault::LongTransaction => database::long_transaction(ground).await,
-        Fault::Cut => network::cut(ground, rng),
-        Fault::HalfClose => network::half_close(ground, rng),
-        Fault::Delay => network::delay(ground, rng).await,
+        Fault::KillWorker => processes::kill(target, Role::Worker, rng),
+        Fault::KillProducer => processes::kill(target, Role::Producer, rng),
+        Fault::StopWorker => processes::stop(target, Role::Worker, rng).await,
+        Fault::StopProducer => processes::stop(target, Role::Producer, rng).await,
+        Fault::RestartWorker => processes::restart(target, rng),
+        Fault::FullPool => processes::fill_pool(target, rng),
+        Fault::MoveClock => processes::move_clock(target, rng),
+        Fault::CrashServer => database::crash(target).await,
+        Fault::RestartServer => database::restart(target).await,
+        Fault::EndSessions => database::end_sessions(target).await,
+        Fault::FullServer => database::fill(target).await,
+        Fault::LockStorm => database::lock_storm(target, rng).await,
+        Fault::LongTransaction => database::long_transaction(target).await,
+        Fault::Cut => network::cut(target, rng),
+        Fault::HalfClose => network::half_close(target, rng),
+        Fault::Delay => network::delay(target, rng).await,
     }
 }
 

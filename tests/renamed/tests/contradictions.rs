@@ -1,5 +1,5 @@
-//! Handlers and events that contradict each other are found before anything is
-//! registered, with both places. A program of its own: they would spoil every other test.
+//! Handlers and events that contradict each other are found before anything is registered, and the
+//! error names both source lines. A program of its own: they would spoil every other test.
 
 use bus::prelude::*;
 use bus::sea_orm::Database;
@@ -80,7 +80,7 @@ async fn contradictions_are_reported_at_the_start_with_both_places() {
 }
 
 #[tokio::test]
-async fn handlers_that_do_not_run_contradict_nobody() {
+async fn handlers_that_do_not_run_contradict_no_other() {
     let db = Database::connect("sqlite::memory:").await.unwrap();
     bus::migrate(&db).await.unwrap();
     let picked = Outbox::builder(db)

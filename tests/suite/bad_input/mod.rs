@@ -1,5 +1,5 @@
-//! What somebody else put into the tables: bytes at random, rows of nobody, texts that
-//! databases dislike. It stops nobody, and none of it is lost.
+//! What other programs put into the tables: random bytes, rows without a queue, texts that
+//! databases dislike. Such a row blocks no other message, and none of it is lost.
 
 mod keys;
 mod reasons;
@@ -11,7 +11,7 @@ use sea_orm::{ConnectionTrait, Statement, Value};
 
 const QUEUE: Queue = Queue::of("bad-input", Partitions::of(4));
 
-/// A row as anybody might write it.
+/// A row as any program might write it.
 #[derive(Clone, Debug)]
 struct Row {
     event_type: String,

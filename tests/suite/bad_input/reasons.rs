@@ -1,5 +1,5 @@
-//! Reasons that databases dislike: NUL, four bytes to a character, control characters,
-//! and more than is kept.
+//! Reasons that databases dislike: NUL, four bytes to a character, control characters, and more
+//! than the column holds.
 
 use super::*;
 use outbox::prelude::*;

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 /// Remembers whole messages.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<BTreeMap<i64, OutboxMessage>>>);
+struct SeenMessages(Arc<Mutex<BTreeMap<i64, OutboxMessage>>>);
 
 #[async_trait::async_trait]
-impl LeasedMessageHandler for Kept {
+impl LeasedMessageHandler for SeenMessages {
     async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
         let id = message.id().get();
         self.0.lock().unwrap().insert(id, message.clone());
@@ -24,7 +24,7 @@ impl LeasedMessageHandler for Kept {
     }
 }
 
-/// Once more, and then to the dead letters.
+/// Tried once more, and then a dead letter.
 fn impatient() -> RetryPolicy {
     RetryPolicy {
         max_attempts: 2,
@@ -62,7 +62,7 @@ fn rows(count: usize) -> Vec<Row> {
 }
 
 #[every_engine]
-async fn rows_at_random_are_delivered_as_they_are_or_buried(db: &TestDb) {
+async fn random_rows_are_delivered_unchanged_or_become_dead_letters(db: &TestDb) {
     let mut rows: BTreeMap<i64, Row> = BTreeMap::new();
     for row in self::rows(120) {
         rows.insert(insert(db, &row).await, row);
@@ -73,7 +73,7 @@ async fn rows_at_random_are_delivered_as_they_are_or_buried(db: &TestDb) {
         .map(|(id, _)| *id)
         .collect();
     assert!(!known.is_empty() && known.len() < rows.len());
-    let kept = Kept::default();
+    let kept = SeenMessages::default();
     let running = Outbox::builder(db.connection().clone())
         .queue(QUEUE.name(), QUEUE.partitions())
         .event_types(["known"])
@@ -126,7 +126,9 @@ async fn rows_at_random_are_delivered_as_they_are_or_buried(db: &TestDb) {
 }
 
 #[every_engine]
-async fn rows_of_nobody_are_kept_counted_and_in_nobodys_way(db: &TestDb) {
+async fn rows_without_a_queue_a_consumer_or_a_body_are_kept_and_counted_and_block_nothing(
+    db: &TestDb,
+) {
     let row = |queue_id, slot| Row {
         event_type: "known".to_owned(),
         key: vec![0xff, 0],
@@ -138,7 +140,7 @@ async fn rows_of_nobody_are_kept_counted_and_in_nobodys_way(db: &TestDb) {
     };
     let other = Queue::of("nobody", Partitions::of(64));
     let strays = [
-        // Beyond the count, and of a queue nobody registered.
+        // Beyond the count, and of a queue that no process registered.
         row(QUEUE.id(), 16_384 + 4),
         row(QUEUE.id(), 16_384 + 63),
         row(QUEUE.id(), i16::MAX),
@@ -151,17 +153,17 @@ async fn rows_of_nobody_are_kept_counted_and_in_nobodys_way(db: &TestDb) {
         insert(db, stray).await;
     }
     // For a consumer that does not exist, and one whose body is gone.
-    let nobodys = Row {
+    let without_consumer = Row {
         target: Some("nobody".to_owned()),
         ..row(QUEUE.id(), 0)
     };
-    insert(db, &nobodys).await;
+    insert(db, &without_consumer).await;
     let gone = insert(db, &row(QUEUE.id(), 0)).await;
     db.execute(&format!("DELETE FROM outbox_body WHERE id = {gone}"))
         .await;
     let good = insert(db, &row(QUEUE.id(), 0)).await;
 
-    let kept = Kept::default();
+    let kept = SeenMessages::default();
     let running = Outbox::builder(db.connection().clone())
         .queue(QUEUE.name(), QUEUE.partitions())
         .retry(impatient())

@@ -1,4 +1,4 @@
-//! Being told of dead letters, and being rid of old ones.
+//! A hook is told of new dead letters, and old ones are removed.
 
 use super::*;
 use outbox::prelude::*;
@@ -90,10 +90,10 @@ async fn settled_letters_are_removed_in_the_background_if_asked(db: &TestDb) {
         for failed_ago in [Duration::ZERO, old] {
             bury(
                 db,
-                &Given {
+                &LetterRow {
                     status,
                     failed_ago,
-                    ..Given::default()
+                    ..LetterRow::default()
                 },
             )
             .await;
@@ -134,10 +134,10 @@ async fn settled_letters_are_removed_in_the_background_if_asked(db: &TestDb) {
     .await;
     // It goes on, and goes on to keep the others.
     for _ in 0..5 {
-        let given = Given {
+        let given = LetterRow {
             status: "resolved",
             failed_ago: old,
-            ..Given::default()
+            ..LetterRow::default()
         };
         bury(db, &given).await;
         eventually("its end", async || {

@@ -17,35 +17,35 @@ async fn found(db: &TestDb, filter: DeadLetterFilter) -> Vec<DeadLetterId> {
 
 #[every_engine]
 async fn each_filter_finds_its_letters(db: &TestDb) {
-    let plain = Given::default;
+    let plain = LetterRow::default;
     let mut made = Vec::new();
     for given in [
         plain(),
-        Given {
+        LetterRow {
             queue: "payments",
             ..plain()
         },
-        Given {
+        LetterRow {
             consumer: "ledger",
             ..plain()
         },
-        Given {
+        LetterRow {
             event_type: "order.paid",
             ..plain()
         },
-        Given {
+        LetterRow {
             key: "other",
             ..plain()
         },
-        Given {
+        LetterRow {
             status: "discarded",
             ..plain()
         },
-        Given {
+        LetterRow {
             failed_ago: HOUR,
             ..plain()
         },
-        Given {
+        LetterRow {
             reason: r"100% Warehouse_ \ 'quoted' é ",
             ..plain()
         },
@@ -107,10 +107,10 @@ async fn each_filter_finds_its_letters(db: &TestDb) {
 
 #[every_engine]
 async fn a_letter_has_everything_and_shows_no_secret(db: &TestDb) {
-    let given = Given {
+    let given = LetterRow {
         key: "s3cret-key",
         payload: "s3cret-payload".into(),
-        ..Given::default()
+        ..LetterRow::default()
     };
     let id = bury(db, &given).await;
     db.execute(r#"UPDATE outbox_dead_letter SET headers = '{"trace":"s3cret-header"}'"#)

@@ -1,8 +1,10 @@
 //! Dead letters: found, replayed, resolved, rejected, discarded, requeued, removed.
 
 mod alerts;
+mod claims;
 mod filters;
 mod paging;
+mod refused_requeues;
 mod requeue;
 mod states;
 mod typed;
@@ -15,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// A letter to put into the table.
 #[derive(Clone)]
-struct Given {
+struct LetterRow {
     queue: &'static str,
     consumer: &'static str,
     event_type: &'static str,
@@ -26,7 +28,7 @@ struct Given {
     failed_ago: Duration,
 }
 
-impl Default for Given {
+impl Default for LetterRow {
     fn default() -> Self {
         Self {
             queue: "orders",
@@ -42,7 +44,7 @@ impl Default for Given {
 }
 
 /// Puts a letter into the table.
-async fn bury(db: &TestDb, given: &Given) -> DeadLetterId {
+async fn bury(db: &TestDb, given: &LetterRow) -> DeadLetterId {
     let bytes = |text: &str| {
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
         match db.engine() {
@@ -81,7 +83,7 @@ async fn bury(db: &TestDb, given: &Given) -> DeadLetterId {
 }
 
 /// Puts so many equal letters into the table, quickly.
-async fn bury_many(db: &TestDb, given: &Given, count: i64) {
+async fn bury_many(db: &TestDb, given: &LetterRow, count: i64) {
     bury(db, given).await;
     let (key, partition) = (db.quoted("key"), db.quoted("partition"));
     let columns = format!(

@@ -33,7 +33,7 @@ fn median(times: &[Duration]) -> Duration {
 
 #[every_engine]
 async fn a_hundred_thousand_letters_come_in_pages_and_the_last_is_not_slower(db: &TestDb) {
-    bury_many(db, &Given::default(), 100_000).await;
+    bury_many(db, &LetterRow::default(), 100_000).await;
     let there = db
         .column("SELECT id FROM outbox_dead_letter ORDER BY id")
         .await;

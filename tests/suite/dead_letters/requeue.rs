@@ -4,8 +4,7 @@ use super::*;
 use futures_util::future::join_all;
 use outbox::prelude::*;
 use outbox::{
-    DeadLetterStatus, LeasedMessageHandler, NewMessage, OutboxHandle, Queue, REQUEUED_FROM,
-    RequeueRefusal, enqueue,
+    DeadLetterStatus, LeasedMessageHandler, NewMessage, OutboxHandle, Queue, REQUEUED_FROM, enqueue,
 };
 use outbox_tests::{eventually, every_engine};
 use std::collections::BTreeSet;
@@ -26,7 +25,7 @@ struct Call {
 
 /// Rejects the texts it is told to, unless they were requeued.
 #[derive(Clone, Default)]
-struct Picky {
+pub(super) struct Picky {
     rejects: Vec<&'static str>,
     /// Also what was requeued.
     always: bool,
@@ -65,7 +64,7 @@ impl LeasedMessageHandler for Picky {
 }
 
 /// Runs a consumer `picky` and a consumer `fine`.
-async fn start(db: &TestDb, picky: &Picky, fine: &Picky) -> OutboxHandle {
+pub(super) async fn start(db: &TestDb, picky: &Picky, fine: &Picky) -> OutboxHandle {
     Outbox::builder(db.connection().clone())
         .queue("orders", QUEUE.partitions())
         .consumer("picky")
@@ -98,7 +97,7 @@ async fn buried(db: &TestDb, count: u64) {
     .await;
 }
 
-async fn pending(db: &TestDb) -> i64 {
+pub(super) async fn pending(db: &TestDb) -> i64 {
     db.number("SELECT COUNT(*) FROM outbox_dead_letter WHERE status = 'pending'")
         .await
 }
@@ -120,7 +119,8 @@ async fn a_requeued_letter_reaches_only_its_consumer_in_the_order_of_its_key(db:
         picky.texts().len() == 5 && fine.texts().len() == 5
     })
     .await;
-    // Before, and after, the requeue: it has its place between the two.
+    // One message is sent before the requeue and one after it: the requeued one comes between the
+    // two.
     running.outbox().pause("orders").await.unwrap();
     commit(db, "before").await;
     let dead = running.outbox().dead_letters();
@@ -208,9 +208,9 @@ async fn a_letter_with_reserved_headers_is_requeued_with_them(db: &TestDb) {
         .await;
     bury(
         db,
-        &Given {
+        &LetterRow {
             consumer: "fine",
-            ..Given::default()
+            ..LetterRow::default()
         },
     )
     .await;
@@ -233,7 +233,7 @@ async fn a_letter_with_reserved_headers_is_requeued_with_them(db: &TestDb) {
 }
 
 #[every_engine]
-async fn what_fails_again_does_not_come_round(db: &TestDb) {
+async fn a_requeued_letter_that_fails_again_is_not_requeued_twice(db: &TestDb) {
     let picky = Picky {
         rejects: vec!["1", "2", "3"],
         always: true,
@@ -244,7 +244,7 @@ async fn what_fails_again_does_not_come_round(db: &TestDb) {
         commit(db, text).await;
     }
     buried(db, 3).await;
-    // Slowly, so that the first is dead again before the last is sent.
+    // Slowly, so that the first is a dead letter again before the last is sent.
     let slow = letters(db).requeue_rate(3);
     let report = slow
         .requeue(all().status(DeadLetterStatus::Pending))
@@ -271,9 +271,9 @@ async fn requeuing_keeps_to_its_rate(db: &TestDb) {
         .await;
     bury_many(
         db,
-        &Given {
+        &LetterRow {
             consumer: "fine",
-            ..Given::default()
+            ..LetterRow::default()
         },
         40,
     )
@@ -297,9 +297,9 @@ async fn operators_that_requeue_at_once_send_each_letter_once(db: &TestDb) {
         .await;
     bury_many(
         db,
-        &Given {
+        &LetterRow {
             consumer: "fine",
-            ..Given::default()
+            ..LetterRow::default()
         },
         400,
     )
@@ -317,103 +317,4 @@ async fn operators_that_requeue_at_once_send_each_letter_once(db: &TestDb) {
     assert_eq!((letters.len(), sent.len() + rest.len()), (400, 400));
     assert_eq!(db.number("SELECT COUNT(*) FROM outbox_body").await, 400);
     assert_eq!(db.number("SELECT COUNT(*) FROM outbox_incoming").await, 400);
-}
-
-#[every_engine]
-async fn a_requeue_that_fails_leaves_letter_and_queue_as_they_were(db: &TestDb) {
-    start(db, &Picky::default(), &Picky::default())
-        .await
-        .stop()
-        .await;
-    bury_many(
-        db,
-        &Given {
-            consumer: "fine",
-            ..Given::default()
-        },
-        3,
-    )
-    .await;
-    // The last thing that is written for a letter but one.
-    db.execute("ALTER TABLE outbox_incoming RENAME TO gone")
-        .await;
-    letters(db)
-        .requeue(all())
-        .await
-        .expect_err("a table is missing");
-    db.execute("ALTER TABLE gone RENAME TO outbox_incoming")
-        .await;
-    assert_eq!(
-        (
-            pending(db).await,
-            db.number("SELECT COUNT(*) FROM outbox_body").await
-        ),
-        (3, 0)
-    );
-    assert_eq!(letters(db).requeue(all()).await.unwrap().requeued.len(), 3);
-}
-
-#[every_engine]
-async fn a_letter_whose_consumer_is_gone_is_refused_and_stays(db: &TestDb) {
-    let running = start(db, &Picky::default(), &Picky::default()).await;
-    let (gone, fine) = (
-        bury(
-            db,
-            &Given {
-                consumer: "picky",
-                ..Given::default()
-            },
-        )
-        .await,
-        bury(
-            db,
-            &Given {
-                consumer: "fine",
-                ..Given::default()
-            },
-        )
-        .await,
-    );
-    running
-        .outbox()
-        .remove_consumer("orders", "picky")
-        .await
-        .unwrap();
-    let report = letters(db).requeue(all()).await.unwrap();
-    assert_eq!((report.requeued.len(), report.unchanged), (1, 0));
-    assert_eq!(report.requeued[0].letter, fine);
-    assert_eq!(report.refused[0].letter, gone);
-    assert!(
-        matches!(&report.refused[0].refusal, RequeueRefusal::NoConsumer { consumer, .. } if consumer == "picky")
-    );
-    assert!(
-        report.refused[0]
-            .to_string()
-            .contains(&format!("dead letter {gone} "))
-    );
-    assert_eq!(get(db, gone).await.status, DeadLetterStatus::Pending);
-    running.stop().await;
-}
-
-#[every_engine]
-async fn what_somebody_holds_is_not_requeued(db: &TestDb) {
-    start(db, &Picky::default(), &Picky::default())
-        .await
-        .stop()
-        .await;
-    let given = Given {
-        consumer: "fine",
-        ..Given::default()
-    };
-    let (held, over) = (bury(db, &given).await, bury(db, &given).await);
-    claim(db, over).await;
-    expire(db).await;
-    claim(db, held).await;
-    let report = letters(db)
-        .requeue(vec![held, over, 999_999.into()])
-        .await
-        .unwrap();
-    assert_eq!((report.requeued.len(), report.unchanged), (1, 2));
-    assert_eq!(report.requeued[0].letter, over);
-    assert_eq!(get(db, held).await.status, DeadLetterStatus::Reprocessing);
 }

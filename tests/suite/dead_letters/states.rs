@@ -1,24 +1,21 @@
 //! Every state, and every way out of it.
 
 use super::*;
-use futures_util::future::join_all;
 use outbox::{DeadLetterScope, DeadLetterStatus, LettersChanged};
-use outbox_tests::{eventually, every_engine, every_server};
-use sea_orm::{ConnectionTrait, TransactionTrait};
-use std::collections::BTreeSet;
+use outbox_tests::every_engine;
 use std::time::SystemTime;
 
-/// One letter in each state: pending, held, held too long, resolved, discarded;
-/// and whose the held ones are.
+/// One letter in each state: pending, claimed, claim expired, resolved, discarded. Also returns the
+/// claim.
 async fn one_of_each(db: &TestDb) -> ([DeadLetterId; 5], DeadLetterClaim) {
     let mut made = Vec::new();
     for status in ["pending", "pending", "pending", "resolved", "discarded"] {
         made.push(
             bury(
                 db,
-                &Given {
+                &LetterRow {
                     status,
-                    ..Given::default()
+                    ..LetterRow::default()
                 },
             )
             .await,
@@ -42,12 +39,12 @@ async fn statuses(db: &TestDb) -> Vec<String> {
         .await
 }
 
-fn counts(done: LettersChanged) -> (u64, u64) {
+pub(super) fn counts(done: LettersChanged) -> (u64, u64) {
     (done.changed, done.unchanged)
 }
 
 #[every_engine]
-async fn replay_claims_what_nobody_holds(db: &TestDb) {
+async fn replay_claims_only_letters_without_a_claim(db: &TestDb) {
     let (made, _) = one_of_each(db).await;
     let began = SystemTime::now();
     let claimed = letters(db).replay(made, HOUR).await.unwrap();
@@ -80,7 +77,7 @@ async fn replay_claims_what_nobody_holds(db: &TestDb) {
 }
 
 #[every_engine]
-async fn discard_gives_up_what_nobody_holds(db: &TestDb) {
+async fn discard_settles_only_letters_without_a_claim(db: &TestDb) {
     let (made, _) = one_of_each(db).await;
     assert_eq!(counts(letters(db).discard(made).await.unwrap()), (2, 3));
     let expected = [
@@ -99,14 +96,14 @@ async fn discard_gives_up_what_nobody_holds(db: &TestDb) {
 }
 
 #[every_engine]
-async fn resolve_ends_what_is_ones_own(db: &TestDb) {
+async fn resolve_settles_only_letters_of_ones_own_claim(db: &TestDb) {
     let (made, claim) = one_of_each(db).await;
     let other = DeadLetterClaim::from("somebody else".to_owned());
     assert_eq!(
         counts(letters(db).resolve(&other, made).await.unwrap()),
         (0, 5)
     );
-    // Held too long is held as long as nobody else claims it.
+    // An expired claim stays valid until another operator claims the letter.
     assert_eq!(
         counts(letters(db).resolve(&claim, made).await.unwrap()),
         (2, 3)
@@ -126,7 +123,7 @@ async fn resolve_ends_what_is_ones_own(db: &TestDb) {
 }
 
 #[every_engine]
-async fn reject_makes_ones_own_pending_with_an_attempt_and_a_reason_more(db: &TestDb) {
+async fn rejecting_a_claimed_letter_makes_it_pending_and_adds_an_attempt_and_a_reason(db: &TestDb) {
     let (made, claim) = one_of_each(db).await;
     db.execute(&format!(
         "UPDATE outbox_dead_letter SET failed_at = {}",
@@ -162,7 +159,7 @@ async fn reject_makes_ones_own_pending_with_an_attempt_and_a_reason_more(db: &Te
 
 #[every_engine]
 async fn attempts_of_a_letter_do_not_overflow(db: &TestDb) {
-    let id = bury(db, &Given::default()).await;
+    let id = bury(db, &LetterRow::default()).await;
     db.execute("UPDATE outbox_dead_letter SET attempts = 2147483647")
         .await;
     let claim = claim(db, id).await;
@@ -175,12 +172,12 @@ async fn attempts_of_a_letter_do_not_overflow(db: &TestDb) {
 
 #[every_engine]
 async fn a_filter_reaches_all_its_letters_however_many(db: &TestDb) {
-    bury_many(db, &Given::default(), 2_500).await;
+    bury_many(db, &LetterRow::default(), 2_500).await;
     let paid = bury(
         db,
-        &Given {
+        &LetterRow {
             event_type: "paid",
-            ..Given::default()
+            ..LetterRow::default()
         },
     )
     .await;
@@ -218,126 +215,10 @@ async fn a_filter_reaches_all_its_letters_however_many(db: &TestDb) {
 }
 
 #[every_engine]
-async fn an_expired_claim_is_claimable_again_and_then_not_the_first_ones(db: &TestDb) {
-    let id = bury(db, &Given::default()).await;
-    let first = letters(db)
-        .replay(id, Duration::from_millis(500))
-        .await
-        .unwrap();
-    assert_eq!(ids(&first.letters), [id]);
-    assert!(
-        letters(db)
-            .replay(id, HOUR)
-            .await
-            .unwrap()
-            .letters
-            .is_empty(),
-        "it is held"
-    );
-    let second = tokio::sync::Mutex::new(None);
-    eventually("the end of the claim", async || {
-        let claimed = letters(db).replay(id, HOUR).await.unwrap();
-        let got = !claimed.letters.is_empty();
-        *second.lock().await = Some(claimed);
-        got
-    })
-    .await;
-    let second = second.into_inner().expect("a claim");
-    assert_eq!(
-        counts(letters(db).resolve(&first.claim, id).await.unwrap()),
-        (0, 1)
-    );
-    assert_eq!(
-        counts(letters(db).reject(&first.claim, id, "late").await.unwrap()),
-        (0, 1)
-    );
-    assert_eq!(
-        counts(letters(db).resolve(&second.claim, id).await.unwrap()),
-        (1, 0)
-    );
-}
-
-#[every_engine]
 async fn a_claim_for_ever_is_a_long_claim(db: &TestDb) {
-    let id = bury(db, &Given::default()).await;
+    let id = bury(db, &LetterRow::default()).await;
     let claimed = letters(db).replay(id, Duration::MAX).await.unwrap();
     assert!(claimed.letters[0].deadline.expect("a deadline") > SystemTime::now() + HOUR * 1_000);
-}
-
-#[every_engine]
-async fn operators_at_once_never_get_the_same_letter(db: &TestDb) {
-    bury_many(db, &Given::default(), 300).await;
-    // Some of them are claimed and over.
-    letters(db).replay(all().limit(100), HOUR).await.unwrap();
-    expire(db).await;
-    let operators = join_all((0..6).map(|_| db.connect())).await;
-    let claimed = join_all(operators.into_iter().map(|db| async move {
-        let letters = DeadLetters::new(db);
-        let mut mine = Vec::new();
-        loop {
-            let claimed = letters.replay(all().limit(7), HOUR).await.unwrap();
-            if claimed.letters.is_empty() {
-                return mine;
-            }
-            mine.extend(ids(&claimed.letters));
-        }
-    }))
-    .await
-    .concat();
-    let distinct: BTreeSet<_> = claimed.iter().collect();
-    assert_eq!(claimed.len(), distinct.len(), "none twice");
-    // What was locked when an operator stopped is nobody's, not lost.
-    let left = letters(db)
-        .replay(all().limit(300), HOUR)
-        .await
-        .unwrap()
-        .letters
-        .len();
-    assert_eq!(claimed.len() + left, 300);
-}
-
-#[every_engine]
-async fn what_was_claimed_meanwhile_is_not_discarded(db: &TestDb) {
-    bury_many(db, &Given::default(), 400).await;
-    let operators = join_all((0..3).map(|_| db.connect())).await;
-    let discarding = join_all((0..3).map(|_| db.connect())).await;
-    let replays = join_all(operators.into_iter().map(|db| async move {
-        let letters = DeadLetters::new(db);
-        let (mut mine, mut lost) = (0, 0);
-        loop {
-            let claimed = letters.replay(all().limit(5), HOUR).await.unwrap();
-            if claimed.letters.is_empty() {
-                return (mine, lost);
-            }
-            let done = letters
-                .resolve(&claimed.claim, ids(&claimed.letters))
-                .await
-                .unwrap();
-            mine += done.changed;
-            lost += done.unchanged;
-        }
-    }));
-    let discards = join_all(discarding.into_iter().map(|db| async move {
-        let letters = DeadLetters::new(db);
-        let mut mine = 0;
-        loop {
-            let done = letters.discard(all().limit(5)).await.unwrap();
-            mine += done.changed;
-            if done == LettersChanged::default() {
-                return mine;
-            }
-        }
-    }));
-    let (replayed, discarded) = tokio::join!(replays, discards);
-    let lost: u64 = replayed.iter().map(|(_, lost)| lost).sum();
-    assert_eq!(lost, 0, "a claim holds");
-    let changed =
-        replayed.iter().map(|(mine, _)| mine).sum::<u64>() + discarded.iter().sum::<u64>();
-    let left = letters(db)
-        .count(&all().status(DeadLetterStatus::Pending))
-        .await
-        .unwrap();
-    assert_eq!(changed + left, 400, "each once");
 }
 
 #[every_engine]
@@ -354,10 +235,10 @@ async fn cleanup_deletes_only_what_was_settled_long_ago(db: &TestDb) {
     ] {
         let id = bury(
             db,
-            &Given {
+            &LetterRow {
                 status,
                 failed_ago,
-                ..Given::default()
+                ..LetterRow::default()
             },
         )
         .await;
@@ -379,10 +260,10 @@ async fn cleanup_deletes_only_what_was_settled_long_ago(db: &TestDb) {
     db.execute("DELETE FROM outbox_dead_letter").await;
     bury_many(
         db,
-        &Given {
+        &LetterRow {
             status: "resolved",
             failed_ago: old,
-            ..Given::default()
+            ..LetterRow::default()
         },
         2_300,
     )
@@ -390,23 +271,4 @@ async fn cleanup_deletes_only_what_was_settled_long_ago(db: &TestDb) {
     assert_eq!(letters(db).cleanup(HOUR).await.unwrap(), 2_300);
 }
 
-// There is one writer on SQLite: nobody can be in the middle of a claim.
-#[every_server]
-async fn replay_does_not_wait_for_what_others_are_claiming(db: &TestDb) {
-    let (first, second) = (
-        bury(db, &Given::default()).await,
-        bury(db, &Given::default()).await,
-    );
-    let other = db.connect().await;
-    let tx = other.begin().await.unwrap();
-    let lock = format!("UPDATE outbox_dead_letter SET attempts = 9 WHERE id = {first}");
-    tx.execute_unprepared(&lock).await.unwrap();
-    let replay = letters(db);
-    let claiming = replay.replay(all(), HOUR);
-    let claimed = tokio::time::timeout(Duration::from_secs(10), claiming).await;
-    assert_eq!(
-        ids(&claimed.expect("it does not wait").unwrap().letters),
-        [second]
-    );
-    tx.rollback().await.unwrap();
-}
+// SQLite has one writer: no other operator can be in the middle of a claim.

@@ -13,12 +13,12 @@ struct ParcelSent {
     street: String,
 }
 
-fn given(event_type: &'static str, payload: &str) -> Given {
-    Given {
+fn given(event_type: &'static str, payload: &str) -> LetterRow {
+    LetterRow {
         queue: "parcels",
         event_type,
         payload: payload.to_owned(),
-        ..Given::default()
+        ..LetterRow::default()
     }
 }
 
@@ -38,14 +38,14 @@ impl outbox::LeasedMessageHandler for Streets {
 }
 
 #[every_engine]
-async fn a_typed_view_decodes_and_shows_the_bytes_of_what_does_not(db: &TestDb) {
+async fn a_typed_view_decodes_a_letter_or_shows_its_bytes(db: &TestDb) {
     let good = bury(db, &given("parcel.sent", GOOD)).await;
     let old = bury(db, &given("parcel", GOOD)).await;
     let bad = bury(db, &given("parcel.sent", r#"{"parcel":"s3cret"}"#)).await;
     let other = bury(db, &given("parcel.lost", GOOD)).await;
     bury(
         db,
-        &Given {
+        &LetterRow {
             queue: "orders",
             ..given("parcel.sent", GOOD)
         },

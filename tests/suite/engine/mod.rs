@@ -47,7 +47,7 @@ fn orders(db: &sea_orm::DatabaseConnection) -> outbox_runtime::QueueBuilder {
     outbox_runtime::Outbox::builder(db.clone()).queue("orders", QUEUE.partitions())
 }
 
-/// The same, of an outbox that looks often for what others left.
+/// The same, of an outbox that polls often.
 fn eager_orders(db: &sea_orm::DatabaseConnection) -> outbox_runtime::QueueBuilder {
     outbox_runtime::Outbox::builder(db.clone())
         .profile(outbox_runtime::OutboxProfile::low_latency())
@@ -60,11 +60,11 @@ async fn start_eager(db: &TestDb, seen: &Seen) -> outbox_runtime::OutboxHandle {
     queue.leased(seen.clone()).start().await.unwrap()
 }
 
-/// Until some session of a PostgreSQL database waits for a lock.
+/// Waits until some session of a PostgreSQL database waits for a lock.
 async fn until_blocked(db: &TestDb) {
     let waiting = "SELECT COUNT(*) FROM pg_stat_activity \
          WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    eventually("somebody waits for a lock", async || {
+    eventually("a session that waits for a lock", async || {
         db.number(waiting).await > 0
     })
     .await;
@@ -153,8 +153,8 @@ async fn drained(db: &TestDb) {
     nothing_is_left(db, "IS NOT NULL").await;
 }
 
-/// Nothing is left in the queue's tables. Whoever was killed with nothing left to do leaves a
-/// lease: it is over.
+/// Nothing is left in the queue's tables. A process that was killed with nothing left to do leaves
+/// a lease, which is over.
 async fn drained_after_a_kill(db: &TestDb) {
     nothing_is_left(db, &format!("> {}", db.from_now(0))).await;
 }

@@ -63,7 +63,7 @@ async fn payloads_keys_and_headers_round_trip(db: &TestDb) {
 }
 
 #[every_engine]
-async fn what_cannot_be_sent_is_refused_and_nothing_written(db: &TestDb) {
+async fn an_invalid_message_is_refused_and_nothing_is_written(db: &TestDb) {
     let message = |payload: usize| NewMessage::new("t", 1, vec![0; payload]);
     assert_eq!(
         refused(db, message(LIMIT + 1)).await,

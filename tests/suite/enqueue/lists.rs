@@ -89,7 +89,7 @@ async fn types_and_headers_of_a_list_stay_with_their_messages(db: &TestDb) {
 }
 
 #[every_engine]
-async fn one_bad_event_in_a_list_and_nothing_is_written(db: &TestDb) {
+async fn one_bad_event_in_a_list_refuses_the_whole_list(db: &TestDb) {
     let mut list: Vec<_> = orders(0..2_000).collect();
     list[1_234].1.note = "x".repeat(64 * 1024);
     let error = OrderCreated::enqueue_all(db.connection(), list)
@@ -122,7 +122,7 @@ async fn large_payloads_are_split_into_statements_the_server_takes(db: &TestDb) 
 }
 
 #[every_engine]
-async fn a_hundred_thousand_events_in_one_transaction(db: &TestDb) {
+async fn one_transaction_takes_a_hundred_thousand_events(db: &TestDb) {
     let tx = db.connection().begin().await.unwrap();
     let ids = OrderCreated::enqueue_all(&tx, orders(0..100_000))
         .await

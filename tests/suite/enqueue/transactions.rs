@@ -5,7 +5,7 @@ use outbox::Slot;
 use outbox_tests::every_engine;
 
 #[every_engine]
-async fn what_is_committed_is_there_with_its_key_and_place(db: &TestDb) {
+async fn a_committed_message_is_there_with_its_key_and_slot(db: &TestDb) {
     let tx = db.connection().begin().await.unwrap();
     let id = OrderCreated::new(7)
         .enqueue(&tx, ("acme", 7))
@@ -27,7 +27,7 @@ async fn what_is_committed_is_there_with_its_key_and_place(db: &TestDb) {
 }
 
 #[every_engine]
-async fn what_is_rolled_back_is_not(db: &TestDb) {
+async fn a_rolled_back_message_is_not_there(db: &TestDb) {
     let tx = db.connection().begin().await.unwrap();
     OrderCreated::new(1).enqueue(&tx, 1).await.unwrap();
     OrderCreated::enqueue_all(&tx, [(2, OrderCreated::new(2)), (3, OrderCreated::new(3))])
@@ -81,7 +81,7 @@ async fn functions_generic_over_the_connection_can_enqueue(db: &TestDb) {
 }
 
 #[every_engine]
-async fn on_a_bare_connection_an_error_leaves_at_most_a_body_nobody_refers_to(db: &TestDb) {
+async fn on_a_bare_connection_an_error_leaves_at_most_an_orphaned_body(db: &TestDb) {
     db.execute("ALTER TABLE outbox_incoming RENAME TO hidden")
         .await;
     let error = OrderCreated::new(1)

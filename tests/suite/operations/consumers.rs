@@ -22,7 +22,7 @@ async fn start(db: &TestDb, types: &[&str], seen: &Seen) -> outbox::OutboxHandle
 }
 
 #[every_engine]
-async fn types_that_only_other_consumers_take_are_passed_over(db: &TestDb) {
+async fn types_that_only_other_consumers_take_are_skipped(db: &TestDb) {
     let (orders, payments) = (Seen::default(), Seen::default());
     let running = Outbox::builder(db.connection().clone())
         .queue("operations", QUEUE.partitions())
@@ -57,7 +57,7 @@ async fn types_that_only_other_consumers_take_are_passed_over(db: &TestDb) {
 }
 
 #[every_engine]
-async fn an_old_process_leaves_what_only_newer_ones_handle_to_them(db: &TestDb) {
+async fn an_old_process_leaves_new_types_to_newer_processes(db: &TestDb) {
     let (old, new) = (Seen::default(), Seen::default());
     let newer = start(db, &["order", "refund"], &new).await;
     let older = start(db, &["order"], &old).await;
@@ -86,7 +86,9 @@ async fn an_old_process_leaves_what_only_newer_ones_handle_to_them(db: &TestDb) 
 }
 
 #[every_engine]
-async fn a_type_nobody_serves_any_more_is_retried_and_then_buried(db: &TestDb) {
+async fn a_type_that_no_process_serves_any_more_is_retried_and_then_becomes_a_dead_letter(
+    db: &TestDb,
+) {
     let (old, new) = (Seen::default(), Seen::default());
     start(db, &["order", "refund"], &new).await.stop().await;
     db.execute(match db.engine() {
@@ -111,7 +113,7 @@ async fn a_type_nobody_serves_any_more_is_retried_and_then_buried(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_type_that_nobody_knows_is_buried_and_the_partition_goes_on(db: &TestDb) {
+async fn an_unknown_type_becomes_a_dead_letter_and_the_partition_goes_on(db: &TestDb) {
     let seen = Seen::default();
     let running = start(db, &["order"], &seen).await;
     commit(db.connection(), "order", "1").await;

@@ -26,7 +26,7 @@ struct Failing {
 }
 
 impl Failing {
-    /// A queue of a test's own, whose name is kept in the log.
+    /// A queue that only one test uses, whose name is captured in the log.
     fn new(db: &TestDb, test: &str, times: u32) -> Self {
         listen();
         let name = format!("logged-{test}-{:?}", db.engine()).to_lowercase();

@@ -27,7 +27,7 @@ async fn commit_elsewhere(db: &sea_orm::DatabaseConnection, text: &str) {
 }
 
 #[postgres]
-async fn a_notification_wakes_a_process_that_would_not_look(db: &TestDb) {
+async fn a_notification_wakes_a_process_that_does_not_poll(db: &TestDb) {
     let seen = Seen::default();
     let running = Outbox::builder(db.connect().await)
         .profile(deaf())
@@ -127,7 +127,7 @@ async fn all_are_told(listener: &mut PgListener, mut told: BTreeSet<i64>) {
     while !told.is_empty() {
         let heard = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await;
         let Ok(heard) = heard else {
-            panic!("nobody was told of {} queues", told.len());
+            panic!("no listener was told of {} queues", told.len());
         };
         for id in heard.unwrap().payload().split(',') {
             told.remove(&id.parse().unwrap());
@@ -147,7 +147,7 @@ async fn notifications_of_many_queues_at_once_are_sent_in_parts(db: &TestDb) {
 
 /// A function of the test's own stands before the server's, and refuses one queue for ever.
 #[postgres]
-async fn a_part_that_cannot_be_told_holds_up_no_other(db: &TestDb) {
+async fn a_notification_that_fails_holds_up_no_other(db: &TestDb) {
     let mut listener = listener(db).await;
     let refused = Queue::try_of("many-0".to_owned(), Partitions::of(1)).unwrap();
     db.execute(&format!(

@@ -34,7 +34,7 @@ async fn a_queue_that_is_only_produced_to_is_compared_with_the_database(db: &Tes
             .leased(Seen::default())
             .start()
     };
-    // Nobody has registered it: no business of ours.
+    // No process has registered it, so it is not compared.
     start().await.unwrap().stop().await;
     let count = event.queue.partitions().count();
     db.execute(&format!(

@@ -16,7 +16,7 @@ impl LeasedMessageHandler for Broken {
 }
 
 #[every_engine]
-async fn stats_show_backlog_failures_and_who_holds_what(db: &TestDb) {
+async fn stats_show_backlog_failures_and_lease_owners(db: &TestDb) {
     let running = Outbox::builder(db.connection().clone())
         .queue("operations", QUEUE.partitions())
         .consumer("broken")
@@ -72,7 +72,7 @@ async fn stats_show_backlog_failures_and_who_holds_what(db: &TestDb) {
 }
 
 #[every_engine]
-async fn messages_nobody_takes_are_kept_and_reported(db: &TestDb) {
+async fn messages_that_no_consumer_takes_are_kept_and_reported(db: &TestDb) {
     let seen = Seen::default();
     let running = Outbox::builder(db.connection().clone())
         .queue("operations", QUEUE.partitions())

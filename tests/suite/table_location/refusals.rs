@@ -1,4 +1,4 @@
-//! A `search_path` that leads to two places, or to none, is refused before anything is changed.
+//! A `search_path` that leads to two outboxes, or to none, is refused before anything is changed.
 
 use super::*;
 use outbox::{ConfigError, SchemaError};

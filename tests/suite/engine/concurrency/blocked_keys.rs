@@ -1,4 +1,4 @@
-//! A key that cannot go on: what it costs the others, and who sees it.
+//! A key that cannot go on: what it costs the other keys, and how stats show it.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};

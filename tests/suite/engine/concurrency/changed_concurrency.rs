@@ -1,4 +1,4 @@
-//! Many keys at a time, then one, then many again: what the one leaves the other knows.
+//! Many keys at a time, then one, then many again: each form of delivery knows what the other left.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn counts(watch: &Watch) -> BTreeMap<String, usize> {
 }
 
 #[every_engine]
-async fn what_is_done_ahead_stays_done_for_who_has_one_key_at_a_time(db: &TestDb) {
+async fn messages_done_ahead_of_the_cursor_stay_done_with_one_key_at_a_time(db: &TestDb) {
     commit_keys(db, 6, 6).await;
     let script = |closed: bool| {
         move |message: &OutboxMessage| {
@@ -103,7 +103,7 @@ async fn a_failure_ahead_of_the_cursor_waits_its_backoff_out_with_one_key_at_a_t
 }
 
 #[every_engine]
-async fn who_has_one_key_at_a_time_leaves_a_failure_to_who_has_many(db: &TestDb) {
+async fn a_failure_with_one_key_at_a_time_is_retried_with_many_keys(db: &TestDb) {
     commit_keys(db, 3, 4).await;
     let script = |message: &OutboxMessage| {
         let fails = message.payload() == b"k0:1" && message.attempts() < 2;

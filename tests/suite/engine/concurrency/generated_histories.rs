@@ -1,4 +1,4 @@
-//! What is made up: messages and their fates, and what happens meanwhile.
+//! Generated histories: messages and their fates, and the events that happen meanwhile.
 
 use outbox::Partitions;
 use proptest::prelude::*;
@@ -10,15 +10,15 @@ pub(super) enum Fate {
     Fails(u32),
     /// A panic, then success.
     Panics,
-    /// To the dead letters at once.
+    /// A dead letter at once.
     Rejected,
-    /// To the dead letters after all attempts.
+    /// A dead letter after all attempts.
     Hopeless,
 }
 
 /// A message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Made {
+pub(super) struct PlannedMessage {
     pub(super) key: u8,
     /// How many milliseconds its handler takes.
     pub(super) takes: u64,
@@ -33,7 +33,7 @@ pub(super) enum Event {
     Restart(u32),
     /// The process dies; the next one has so many keys at a time.
     Crash(u32),
-    /// Somebody else has the leases for so many milliseconds.
+    /// Another process has the leases for so many milliseconds.
     Steal(u64),
     Pause(u64),
 }
@@ -41,7 +41,7 @@ pub(super) enum Event {
 /// Messages are committed, time passes, something happens.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    pub(super) messages: Vec<Made>,
+    pub(super) messages: Vec<PlannedMessage>,
     pub(super) after: u64,
     pub(super) event: Event,
 }
@@ -65,9 +65,9 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
-fn made() -> impl Strategy<Value = Made> {
+fn planned_message() -> impl Strategy<Value = PlannedMessage> {
     let takes = prop_oneof![2 => Just(0), 3 => 1..5_u64, 1 => 5..25_u64];
-    (0..6_u8, takes, fate()).prop_map(|(key, takes, fate)| Made { key, takes, fate })
+    (0..6_u8, takes, fate()).prop_map(|(key, takes, fate)| PlannedMessage { key, takes, fate })
 }
 
 /// Once in a while one at a time, as other consumers do.
@@ -86,7 +86,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let messages = proptest::collection::vec(made(), 0..24);
+    let messages = proptest::collection::vec(planned_message(), 0..24);
     (messages, 0..25_u64, event()).prop_map(|(messages, after, event)| Step {
         messages,
         after,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[every_engine]
-async fn keys_run_side_by_side_and_each_in_its_order(db: &TestDb) {
+async fn keys_run_at_the_same_time_and_each_in_its_order(db: &TestDb) {
     commit_keys(db, 8, 25).await;
     let watch = Watch::taking(Duration::from_millis(5));
     let running = log(db, 4).leased(watch.clone()).start().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_full_window_waits_for_the_key_that_blocks_it(db: &TestDb) {
 }
 
 #[every_engine]
-async fn an_orderly_stop_hands_over_what_is_done_beyond_the_cursor(db: &TestDb) {
+async fn an_orderly_stop_hands_over_which_messages_are_done_ahead_of_the_cursor(db: &TestDb) {
     commit_keys(db, 10, 10).await;
     let fails = |closed: bool| {
         Watch::new(move |message| {
@@ -114,7 +114,7 @@ async fn an_orderly_stop_hands_over_what_is_done_beyond_the_cursor(db: &TestDb) 
 }
 
 #[every_engine]
-async fn one_that_cannot_succeed_is_buried_ahead_of_the_cursor_once(db: &TestDb) {
+async fn a_message_that_cannot_succeed_becomes_one_dead_letter_ahead_of_the_cursor(db: &TestDb) {
     commit_keys(db, 4, 5).await;
     let script = |closed: bool| {
         move |message: &OutboxMessage| {

@@ -1,7 +1,7 @@
-//! The lease is kept as long as there is work, and who loses it stops.
+//! A process renews its lease as long as it has work. When it loses the lease, it stops.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use outbox_runtime::OutboxProfile;
 use outbox_tests::{Engine, every_engine, every_server};
 use sea_orm::{ConnectionTrait, TransactionTrait};
@@ -12,8 +12,7 @@ const LEASE: LeaseConfig = LeaseConfig {
     headroom: Duration::from_millis(500),
 };
 
-/// A lock on the cursor that lasts as long as the transaction: whoever wants to
-/// write it waits.
+/// A lock on the cursor that lasts as long as the transaction: other writers of the cursor wait.
 async fn lock_cursor(db: &TestDb) -> sea_orm::DatabaseTransaction {
     let tx = db.connection().begin().await.expect("begin");
     tx.execute_unprepared("UPDATE outbox_cursor SET lease_epoch = lease_epoch")
@@ -29,8 +28,8 @@ async fn lease_is_over(db: &TestDb) -> bool {
     db.number(&over).await == 1
 }
 
-/// Takes long with everything but the first of `k1`. Who holds on to it: the test,
-/// the engine, those that run, and that first one for ever.
+/// Takes long with every message but the first of `k1`. References are held by the test, by the
+/// engine, by running calls, and for ever by that first call.
 struct Long(Arc<()>);
 
 #[async_trait::async_trait]
@@ -65,9 +64,9 @@ async fn work_of_several_leases_is_done_once(db: &TestDb) {
 }
 
 #[every_engine]
-async fn who_loses_the_lease_drops_what_runs(db: &TestDb) {
+async fn a_process_that_loses_its_lease_drops_its_handlers(db: &TestDb) {
     commit_keys(db, 3, 2).await;
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = log(db, 4)
         .lease(LEASE)
         .leased(gated.clone())
@@ -91,7 +90,7 @@ async fn who_loses_the_lease_drops_what_runs(db: &TestDb) {
     assert_eq!(
         db.number("SELECT COUNT(*) FROM outbox_attempt").await,
         0,
-        "nobody is charged"
+        "no message is charged"
     );
     gated.open();
     db.execute("UPDATE outbox_cursor SET lease_owner = NULL, lease_until = NULL")
@@ -101,10 +100,10 @@ async fn who_loses_the_lease_drops_what_runs(db: &TestDb) {
     assert_eq!(gated.attempts.lock().unwrap().iter().max(), Some(&0));
 }
 
-/// What waited for its key runs for a lease of its own, but not beyond that of
-/// its partition if that cannot be renewed.
+/// A message that waited for its key gets a lease of its own, but not beyond that of its partition
+/// if that cannot be renewed.
 #[every_engine]
-async fn a_statement_that_hangs_keeps_nobody_at_work_after_the_lease(db: &TestDb) {
+async fn a_hanging_statement_keeps_no_handler_running_after_the_lease(db: &TestDb) {
     commit_keys(db, 2, 2).await;
     let lease = LeaseConfig {
         duration: Duration::from_secs(3),
@@ -136,9 +135,9 @@ async fn a_statement_that_hangs_keeps_nobody_at_work_after_the_lease(db: &TestDb
 
 /// The statement that hung is done in the end, and with it the lease begins anew.
 #[every_engine]
-async fn a_lease_that_is_kept_too_late_is_given_back(db: &TestDb) {
+async fn a_lease_that_is_renewed_too_late_is_given_back(db: &TestDb) {
     commit_keys(db, 1, 1).await;
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = log(db, 4)
         .lease(LEASE)
         .leased(gated.clone())
@@ -156,17 +155,17 @@ async fn a_lease_that_is_kept_too_late_is_given_back(db: &TestDb) {
     running.stop().await;
 }
 
-/// Numbers that a server forgot in a crash may be given to others: what was read under
-/// them before is not what they are now. On a file that stays locked in between the
-/// statement that claims begins afterwards, as it would on a server that is back.
+/// A server that forgot sequence numbers in a crash may give them to other messages. What was read
+/// under them before is then out of date. On a file that stays locked in between, the claiming
+/// statement begins afterwards, as it would on a server that is back.
 #[test]
-fn what_was_numbered_anew_before_it_was_claimed_is_not_passed_over() {
+fn a_message_renumbered_before_its_claim_is_not_skipped() {
     outbox_tests::run(Engine::Sqlite, true, |db| Box::pin(numbered_anew(db)));
 }
 
 async fn numbered_anew(db: &TestDb) {
     let message = |key: &str| NewMessage::new("step", key.to_owned(), format!("{key}:0"));
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     enqueue(db.connection(), &LOG, message("a")).await.unwrap();
     let running = log(db, 4).leased(gated.clone()).start().await.unwrap();
     gated.entered(1).await;
@@ -230,7 +229,7 @@ async fn number_by_hand(db: &TestDb, tx: &sea_orm::DatabaseTransaction, message:
 }
 
 #[every_engine]
-async fn what_another_process_numbers_is_found_while_a_key_waits(db: &TestDb) {
+async fn messages_numbered_by_another_process_are_found_while_a_key_waits(db: &TestDb) {
     commit_keys(db, 1, 1).await;
     let watch = Watch::new(|message| {
         let failed = HandlerResult::retry_after(Duration::from_secs(600), "closed");
@@ -320,6 +319,6 @@ async fn a_lease_is_renewed_while_nothing_but_a_failed_key_is_left(db: &TestDb) 
         .unwrap();
     drained(db).await;
     running.stop().await;
-    // Whoever loses the lease forgets what is done ahead of the cursor.
+    // A process that loses the lease forgets which messages are done ahead of the cursor.
     assert_eq!((watch.done().len(), watch.calls()), (50, 51));
 }

@@ -1,19 +1,19 @@
 //! What handlers saw of a history, over all its processes, and whether that is right.
 
-use super::generated_histories::{Fate, Made};
+use super::generated_histories::{Fate, PlannedMessage};
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A history as its handlers see it. Its messages are `key:n`.
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct Observer {
     state: Mutex<Seen>,
     processes: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Seen {
-    made: BTreeMap<String, Made>,
+    planned: BTreeMap<String, PlannedMessage>,
     /// By partition, in the order of their numbers.
     numbered: Vec<Vec<String>>,
     /// How many there are of each key.
@@ -33,15 +33,15 @@ struct Seen {
 /// The handler of one process.
 #[derive(Clone)]
 pub(super) struct Worker {
-    world: Arc<World>,
+    observer: Arc<Observer>,
     number: usize,
     lost_something: Arc<AtomicBool>,
 }
 
-impl World {
+impl Observer {
     pub(super) fn worker(self: &Arc<Self>) -> Worker {
         Worker {
-            world: self.clone(),
+            observer: self.clone(),
             number: self.processes.fetch_add(1, Ordering::Relaxed),
             lost_something: Arc::default(),
         }
@@ -54,16 +54,16 @@ impl World {
     }
 
     /// Adds the next message of its key; returns its text.
-    pub(super) fn add(&self, queue: &Queue, made: Made) -> String {
+    pub(super) fn add(&self, queue: &Queue, planned: PlannedMessage) -> String {
         let mut state = self.state();
-        let n = state.keys.entry(made.key).or_default();
-        let text = format!("{}:{n}", made.key);
+        let n = state.keys.entry(planned.key).or_default();
+        let text = format!("{}:{n}", planned.key);
         *n += 1;
-        let partition = queue.partition_of_key(format!("k{}", made.key).as_bytes()) as usize;
+        let partition = queue.partition_of_key(format!("k{}", planned.key).as_bytes()) as usize;
         let partitions = state.numbered.len().max(partition + 1);
         state.numbered.resize(partitions, Vec::new());
         state.numbered[partition].push(text.clone());
-        state.made.insert(text.clone(), made);
+        state.planned.insert(text.clone(), planned);
         text
     }
 
@@ -77,7 +77,7 @@ impl World {
     }
 
     pub(super) fn fate(&self, text: &str) -> Fate {
-        self.state().made[text].fate
+        self.state().planned[text].fate
     }
 
     pub(super) fn are_buried(&self, letters: &[String]) {
@@ -88,15 +88,15 @@ impl World {
         self.state().succeeded.contains_key(text)
     }
 
-    /// Whether everything is as it should be at the end, with these dead letters.
+    /// Whether everything is right at the end, with these dead letters.
     pub(super) fn verdict(&self, letters: &[String]) -> Result<(), String> {
         let state = self.state();
         if let Some(violation) = state.violations.first() {
             return Err(violation.clone());
         }
-        for (text, made) in &state.made {
+        for (text, planned) in &state.planned {
             let buried = letters.iter().filter(|letter| *letter == text).count();
-            let expected = usize::from(matches!(made.fate, Fate::Rejected | Fate::Hopeless));
+            let expected = usize::from(matches!(planned.fate, Fate::Rejected | Fate::Hopeless));
             if buried != expected {
                 return Err(format!("{text} has {buried} dead letters, not {expected}"));
             }
@@ -114,31 +114,31 @@ impl Worker {
         if !orderly {
             self.lost_something.store(true, Ordering::Release);
         } else if !self.lost_something.load(Ordering::Acquire) {
-            self.world.state().orderly.insert(self.number);
+            self.observer.state().orderly.insert(self.number);
         }
     }
 
     /// Whether none of its handlers runs.
     pub(super) fn is_quiet(&self) -> bool {
-        let state = self.world.state();
+        let state = self.observer.state();
         state
             .running
             .iter()
             .all(|(number, _)| *number != self.number)
     }
 
-    fn begin(&self, text: &str) -> (Made, Running) {
+    fn begin(&self, text: &str) -> (PlannedMessage, Running) {
         let (key, n) = text.split_once(':').expect("key:n");
         let (key, n): (u8, usize) = (key.parse().expect("key"), n.parse().expect("n"));
-        let mut state = self.world.state();
-        let made = state.made[text];
+        let mut state = self.observer.state();
+        let planned = state.planned[text];
         *state.calls.entry(text.to_owned()).or_default() += 1;
         let mut wrong = Vec::new();
         if !state.running.insert((self.number, key)) {
             wrong.push(format!("{text} began while another of its key ran"));
         }
         for before in (0..n).map(|n| format!("{key}:{n}")) {
-            let settled = match state.made[&before].fate {
+            let settled = match state.planned[&before].fate {
                 Fate::Fails(_) | Fate::Panics => state.succeeded.contains_key(&before),
                 Fate::Rejected | Fate::Hopeless => state.calls.contains_key(&before),
             };
@@ -156,14 +156,14 @@ impl Worker {
         }
         state.violations.extend(wrong);
         drop(state);
-        let running = Running(self.world.clone(), (self.number, key));
-        (made, running)
+        let running = Running(self.observer.clone(), (self.number, key));
+        (planned, running)
     }
 
-    fn end(&self, text: &str, made: Made) -> HandlerResult {
-        let mut state = self.world.state();
+    fn end(&self, text: &str, planned: PlannedMessage) -> HandlerResult {
+        let mut state = self.observer.state();
         let calls = state.calls[text];
-        match made.fate {
+        match planned.fate {
             Fate::Fails(times) if calls <= times => return HandlerResult::retry("not yet"),
             Fate::Panics if calls == 1 => {
                 drop(state);
@@ -182,7 +182,7 @@ impl Worker {
 }
 
 /// While a handler runs, until it is dropped.
-struct Running(Arc<World>, (usize, u8));
+struct Running(Arc<Observer>, (usize, u8));
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -194,8 +194,8 @@ impl Drop for Running {
 impl LeasedMessageHandler for Worker {
     async fn handle(&self, message: &OutboxMessage, _: &Ctx) -> HandlerResult {
         let text = String::from_utf8_lossy(message.payload()).into_owned();
-        let (made, _running) = self.begin(&text);
-        tokio::time::sleep(Duration::from_millis(made.takes)).await;
-        self.end(&text, made)
+        let (planned, _running) = self.begin(&text);
+        tokio::time::sleep(Duration::from_millis(planned.takes)).await;
+        self.end(&text, planned)
     }
 }

@@ -1,7 +1,7 @@
-//! With consumers, pauses, stops, dead letters and timeouts.
+//! Many keys at a time together with consumers, pauses, stops, dead letters and timeouts.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};
 
 #[every_engine]
@@ -28,9 +28,9 @@ async fn consumers_of_every_kind_get_everything_in_order(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_pause_lets_what_runs_end_and_starts_nothing(db: &TestDb) {
+async fn a_pause_lets_running_handlers_end_and_starts_none(db: &TestDb) {
     commit_keys(db, 4, 3).await;
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = log(db, 2).leased(gated.clone()).start().await.unwrap();
     gated.entered(2).await;
     running.outbox().pause("log").await.unwrap();
@@ -56,9 +56,9 @@ async fn a_pause_lets_what_runs_end_and_starts_nothing(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_stop_counts_no_attempt_and_what_is_done_ahead_stays_done(db: &TestDb) {
+async fn a_stop_counts_no_attempt_and_messages_done_ahead_stay_done(db: &TestDb) {
     commit_keys(db, 3, 1).await;
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = log(db, 3).leased(gated.clone()).start().await.unwrap();
     gated.entered(3).await;
     // One of the three is done: perhaps not the first.
@@ -81,7 +81,7 @@ async fn a_stop_counts_no_attempt_and_what_is_done_ahead_stays_done(db: &TestDb)
 }
 
 #[every_engine]
-async fn one_that_takes_too_long_is_buried_while_other_keys_go_on(db: &TestDb) {
+async fn a_message_that_times_out_becomes_a_dead_letter_while_other_keys_go_on(db: &TestDb) {
     commit_keys(db, 4, 5).await;
     let watch = Watch::new(|message| {
         let slow = message.payload() == b"k0:0";
@@ -119,7 +119,7 @@ async fn one_that_takes_too_long_is_buried_while_other_keys_go_on(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_requeued_dead_letter_comes_again_to_its_consumer_alone(db: &TestDb) {
+async fn a_requeued_dead_letter_is_delivered_to_its_consumer_alone(db: &TestDb) {
     commit_keys(db, 4, 3).await;
     let rejecting = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let told = rejecting.clone();
@@ -153,9 +153,10 @@ async fn a_requeued_dead_letter_comes_again_to_its_consumer_alone(db: &TestDb) {
     assert_eq!(many.done().last().map(String::as_str), Some("k1:1"));
 }
 
-/// What comes before it is done; it and the rest are left to who handles it.
+/// The process does what comes before that message. It leaves that message and the rest to the
+/// process that handles them.
 #[every_engine]
-async fn what_is_before_another_processs_message_is_done_here(db: &TestDb) {
+async fn messages_before_one_that_only_another_process_handles_are_done(db: &TestDb) {
     let all = ["step", "other"];
     let complete = Watch::taking(Duration::ZERO);
     let start = async || {

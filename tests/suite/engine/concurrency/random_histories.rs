@@ -1,9 +1,9 @@
-//! Random histories: keys, durations, failures, stolen leases, restarts, crashes,
-//! pauses. Whatever happens, per key in order, nothing lost, no key twice at once, and
-//! no cursor beyond what is not done.
+//! Random histories: keys, durations, failures, stolen leases, restarts, crashes, pauses. Whatever
+//! happens, each key stays in order, nothing is lost, no key runs twice at once, and no cursor
+//! passes an unfinished message.
 
 use super::generated_histories::{Event, Fate, History, Step, history};
-use super::observed_histories::{Worker, World};
+use super::observed_histories::{Observer, Worker};
 use super::*;
 use futures_util::FutureExt;
 use outbox_runtime::{OutboxHandle, OutboxProfile};
@@ -19,8 +19,8 @@ use tokio::runtime::Runtime;
 /// succeeds in the end.
 const MOST_ATTEMPTS: u32 = 10;
 
-/// Long enough for a busy machine. After a crash it is cut short, unless a statement of
-/// the dead comes after that.
+/// Long enough for a busy machine. After a crash the lease is cut short, unless a statement of the
+/// dead process comes after that.
 const LEASE: LeaseConfig = LeaseConfig {
     duration: Duration::from_secs(5),
     headroom: Duration::from_secs(1),
@@ -38,10 +38,11 @@ struct Case<'a> {
     db: &'a TestDb,
     queue: Queue,
     history: History,
-    world: Arc<World>,
+    observer: Arc<Observer>,
     process: Option<Process>,
-    /// Of processes that died: they must not hear that nobody wants them any more.
-    graves: Vec<OutboxHandle>,
+    /// Handles of processes that died. They are not dropped, because a drop would tell the engine
+    /// to stop.
+    dead_handles: Vec<OutboxHandle>,
     violation: Option<String>,
 }
 
@@ -52,7 +53,7 @@ impl Case<'_> {
             .enable_all()
             .build()
             .expect("a runtime");
-        let worker = self.world.worker();
+        let worker = self.observer.worker();
         let (name, partitions) = (self.queue.name().to_owned(), self.queue.partitions());
         let (url, handler) = (self.db.url().to_owned(), worker.clone());
         let (window, batch) = (self.history.window, self.history.batch);
@@ -100,14 +101,14 @@ impl Case<'_> {
         process.worker.ended(true);
     }
 
-    /// What runs is dropped where it is; then the lease runs out.
+    /// Running handlers are dropped where they are; then the lease runs out.
     async fn crash(&mut self) {
         let process = self.process.take().expect("a process");
         let Process {
             runtime, handle, ..
         } = process;
         runtime.shutdown_background();
-        self.graves.push(handle);
+        self.dead_handles.push(handle);
         process.worker.ended(false);
         eventually("the end of what ran", async || process.worker.is_quiet()).await;
         let (past, these) = (self.db.from_now(-1), self.cursors());
@@ -119,7 +120,7 @@ impl Case<'_> {
             .await;
     }
 
-    /// Somebody else has all leases for a while.
+    /// Another process has all leases for a while.
     async fn steal(&mut self, millis: u64) {
         let process = self.process.as_ref().expect("a process");
         process.worker.ended(false);
@@ -147,7 +148,7 @@ impl Case<'_> {
 
     async fn step(&mut self, step: &Step) {
         for message in &step.messages {
-            let text = self.world.add(&self.queue, *message);
+            let text = self.observer.add(&self.queue, *message);
             let key = format!("k{}", message.key);
             enqueue(
                 self.db.connection(),
@@ -181,19 +182,20 @@ impl Case<'_> {
         }
     }
 
-    /// The cursor first, then what is done: what it has passed must be.
+    /// Reads the cursor first, then what is done: every message that the cursor has passed must be
+    /// done.
     async fn check_cursors(&mut self) {
         let these = self.cursors();
         let cursors =
             format!("SELECT processed_seq FROM outbox_cursor WHERE {these} ORDER BY partition_id");
         let cursors = self.db.column(&cursors).await;
         let letters = self.letters().await;
-        self.world.are_buried(&letters);
+        self.observer.are_buried(&letters);
         for (partition, processed) in cursors.into_iter().enumerate() {
-            let passed = self.world.numbered(partition, processed);
+            let passed = self.observer.numbered(partition, processed);
             for text in passed {
-                let done = match self.world.fate(&text) {
-                    Fate::Fails(_) | Fate::Panics => self.world.has_succeeded(&text),
+                let done = match self.observer.fate(&text) {
+                    Fate::Fails(_) | Fate::Panics => self.observer.has_succeeded(&text),
                     Fate::Rejected | Fate::Hopeless => letters.contains(&text),
                 };
                 if !done {
@@ -249,13 +251,13 @@ impl Case<'_> {
         if !drained {
             return Err("it did not come to an end".into());
         }
-        self.world.verdict(&letters)
+        self.observer.verdict(&letters)
     }
 }
 
 type Answer = Result<(), String>;
 
-/// Histories run side by side, each on a database of its own.
+/// Histories run at the same time, each on its own database.
 struct Slots(Vec<mpsc::Sender<(History, mpsc::Sender<Answer>)>>);
 
 impl Slots {
@@ -273,9 +275,9 @@ impl Slots {
                                 db,
                                 queue: queue.expect("a queue"),
                                 history,
-                                world: Arc::default(),
+                                observer: Arc::default(),
                                 process: None,
-                                graves: Vec::new(),
+                                dead_handles: Vec::new(),
                                 violation: None,
                             };
                             let ended = AssertUnwindSafe(case.run()).catch_unwind().await;

@@ -5,7 +5,7 @@ use super::*;
 /// What a handler does with a message: how long it takes and what comes of it.
 type Script = dyn Fn(&OutboxMessage) -> (Duration, HandlerResult) + Send + Sync;
 
-/// Does what it is told, and watches that no key is there twice.
+/// Does what it is told, and counts calls that overlap another call of their key.
 #[derive(Clone)]
 pub(super) struct Watch {
     script: Arc<Script>,

@@ -129,7 +129,7 @@ async fn cost(db: &TestDb, key: &str, batch_bytes: usize) -> i64 {
 
 /// PostgreSQL adds the bytes up in the statement.
 #[engines(mysql, sqlite)]
-async fn what_is_beyond_the_bytes_of_a_batch_is_not_read_each_time(db: &TestDb) {
+async fn messages_beyond_the_bytes_of_a_batch_are_not_read_for_each_batch(db: &TestDb) {
     let whole = cost(db, "whole", MIB).await;
     let single = cost(db, "single", 1).await;
     // Each claim reads two to take one; all of a batch would be forty times as much.

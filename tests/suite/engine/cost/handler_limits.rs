@@ -1,7 +1,7 @@
 //! Handlers running at once, and the connections they take, are bounded per queue.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::Kind;
 use outbox_runtime::{Outbox, OutboxBuilder, QueueBuilder, TransactionalMessageHandler};
 use outbox_tests::{Engine, every_engine, every_server};
@@ -152,7 +152,7 @@ const WIDE: Queue = Queue::of("wide", Partitions::of(64));
 /// Keeps 64 partitions of a leased and of a transactional consumer busy.
 async fn serve_64_partitions(db: &TestDb, pool: &DatabaseConnection) {
     fill(db, &WIDE, 5).await;
-    let (leased, transactional) = (Gated::new(Manners::Ignore), Slow::new(1));
+    let (leased, transactional) = (Gated::new(OnCancel::Ignore), Slow::new(1));
     let running = Outbox::builder(pool.clone())
         .queue("wide", WIDE.partitions())
         .batch(1)
@@ -183,9 +183,9 @@ async fn transactions_of_a_queue_are_bounded(db: &TestDb) {
 }
 
 #[every_engine]
-async fn nobody_holds_a_lease_while_it_waits_for_its_turn(db: &TestDb) {
+async fn no_partition_holds_a_lease_while_it_waits_for_its_turn(db: &TestDb) {
     fill(db, &WIDE, 2).await;
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = Outbox::builder(db.connection().clone())
         .handlers_per_queue(2)
         .queue("wide", WIDE.partitions())

@@ -1,4 +1,4 @@
-//! What it costs to make queues and consumers known to the database, and what that keeps to.
+//! What it costs to register queues and consumers, and that no start registers them twice.
 
 use super::*;
 use crate::engine::support::statement_counts::{calls, count_statements, listed};
@@ -15,18 +15,19 @@ async fn register(db: &DatabaseConnection) {
     TestOutbox::of(wide.leased(Seen::default())).await;
 }
 
-/// Two statements look at the schema. The first start: a look at the queue; a transaction (isolation,
-/// begin, commit) with the queue, its lock and its partitions; a look at the consumer;
-/// a transaction with the lock, the others, the consumer and its cursors; a look at all queues that
-/// this binary only produces to.
+/// Two statements check the schema. The first start then reads the queue. A transaction (isolation,
+/// begin, commit) writes the queue, locks it and writes its partitions. The start reads the
+/// consumer. A transaction takes the lock, reads the other consumers, and writes the consumer and
+/// its cursors. The last statement reads all queues to which this binary only produces.
 const FIRST_START: i64 = 2 + 1 + (3 + 3) + 1 + (3 + 4) + 1;
-/// The second: a look at each, that the consumer was seen, and the same look at the others.
+/// The second start reads the queue and the consumer, notes that the consumer was seen, and reads
+/// the other queues.
 const SECOND_START: i64 = 2 + 1 + 1 + 1 + 1;
 /// On PostgreSQL each asks in which schemas the tables are, too.
-const PLACE: i64 = 1;
+const SCHEMA_LOOKUP: i64 = 1;
 
 #[postgres]
-async fn starting_takes_the_same_few_statements_for_64_partitions_and_fewer_again(db: &TestDb) {
+async fn a_start_takes_few_statements_for_64_partitions_and_a_second_start_fewer(db: &TestDb) {
     // PostgreSQL does not count these each time.
     const ALL: &str = "query NOT LIKE 'SET TRANSACTION%'";
     const LOCKS: &str = "query LIKE '%FOR%UPDATE%'";
@@ -35,11 +36,16 @@ async fn starting_takes_the_same_few_statements_for_64_partitions_and_fewer_agai
     let before = calls(db, ALL).await;
     register(&own).await;
     let first = calls(db, ALL).await - before;
-    assert_eq!(first, FIRST_START - 2 + PLACE, "{}", listed(db).await);
+    assert_eq!(
+        first,
+        FIRST_START - 2 + SCHEMA_LOOKUP,
+        "{}",
+        listed(db).await
+    );
     let (before, locks) = (calls(db, ALL).await, calls(db, LOCKS).await);
     register(&own).await;
     let second = calls(db, ALL).await - before;
-    assert_eq!(second, SECOND_START + PLACE, "{}", listed(db).await);
+    assert_eq!(second, SECOND_START + SCHEMA_LOOKUP, "{}", listed(db).await);
     let locks = calls(db, LOCKS).await - locks;
     assert_eq!(locks, 0, "nothing is locked");
 }
@@ -54,7 +60,7 @@ async fn questions(only: &DatabaseConnection) -> i64 {
 }
 
 #[mysql]
-async fn starting_takes_as_few_statements_on_mysql(db: &TestDb) {
+async fn a_start_takes_as_few_statements_on_mysql(db: &TestDb) {
     let mut options = ConnectOptions::new(db.url());
     options.max_connections(1).sqlx_logging(false);
     options.test_before_acquire(false);

@@ -34,7 +34,7 @@ async fn a_busy_leased_partition_takes_one_statement_per_batch(db: &TestDb) {
         (31..=40).contains(&claims),
         "{claims} claims for 30 batches"
     );
-    // Three full passes, and the looks before it rests.
+    // Three full passes, and the polls before it rests.
     let passes = calls(db, SEQUENCER).await;
     assert!((4..=24).contains(&passes), "{passes} passes for 3 batches");
     // Besides only the reconciler and vacuum, and this test's own counting.
@@ -76,8 +76,8 @@ async fn an_idle_outbox_of_64_partitions_takes_one_statement_per_interval(db: &T
     }
     seen.reaches(128).await;
     drained(db).await;
-    // The sequencer's last looks are over when nothing but the reconciler
-    // has run for five intervals.
+    // The sequencer's last polls are over when nothing but the reconciler has run for five
+    // intervals.
     let others = format!("NOT ({RECONCILER})");
     eventually("rest", async || {
         let (before, looks) = (calls(db, &others).await, calls(db, RECONCILER).await);
@@ -94,7 +94,7 @@ async fn an_idle_outbox_of_64_partitions_takes_one_statement_per_interval(db: &T
     })
     .await;
     let (after, looks) = (calls(db, "true").await, calls(db, RECONCILER).await - looks);
-    // Now and then two consumers say that they are there, and vacuum looks.
+    // Now and then two consumers note that they are alive, and vacuum polls.
     assert!(
         after - before <= looks + 4,
         "{} for {looks} intervals",

@@ -99,7 +99,7 @@ fn paced(tuning: WorkerTuning, batch_size: u32) -> WorkerTuning {
 }
 
 #[every_engine]
-async fn a_batch_shrinks_to_what_went_well_and_doubles_back(db: &TestDb) {
+async fn a_batch_shrinks_to_what_succeeded_and_doubles_again(db: &TestDb) {
     // Three went well; then the failing one alone, and twice what was.
     let sizes = sizes(db, 1, ("k:3", 1), 26, Kind::LeasedBatch).await;
     assert_eq!(sizes, [8, 1, 6, 8, 8]);
@@ -123,7 +123,8 @@ async fn as_many_failures_as_the_threshold_shrink_a_batch(db: &TestDb) {
     assert_eq!(sizes, [8, 1, 1, 1, 2, 4, 8, 8]);
 }
 
-/// There a batch's failure is believed of a message alone: one more call.
+/// A transactional batch that fails costs one more call, because its failure is charged to a
+/// message only when that message ran alone.
 #[every_engine]
 async fn transactional_batches_shrink_by_the_same_rule(db: &TestDb) {
     let sizes = sizes(db, 3, ("k:0", 3), 23, Kind::TransactionalBatch).await;

@@ -37,8 +37,8 @@ impl Case {
             .collect()
     }
 
-    /// Restarts the worker each time it dies, until everything is delivered or
-    /// buried; then only that message is, after as many kills as are allowed.
+    /// Restarts the worker each time it dies, until every message is delivered or a dead letter.
+    /// Then only the deadly message is a dead letter, after as many kills as attempts are allowed.
     async fn assert_buried_alone(&self, db: &TestDb) {
         create_delivery(db).await;
         // A registered consumer has its cursors.
@@ -105,7 +105,7 @@ impl Case {
 }
 
 #[every_engine]
-async fn a_message_that_aborts_its_process_is_buried_alone(db: &TestDb) {
+async fn a_message_that_aborts_its_process_becomes_the_only_dead_letter(db: &TestDb) {
     Case {
         consumer: "default",
         text: "a:7",
@@ -118,7 +118,9 @@ async fn a_message_that_aborts_its_process_is_buried_alone(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_message_that_aborts_its_process_in_a_transaction_is_buried_alone(db: &TestDb) {
+async fn a_message_that_aborts_its_process_in_a_transaction_becomes_the_only_dead_letter(
+    db: &TestDb,
+) {
     Case {
         consumer: "ledger",
         text: "a:7",
@@ -133,7 +135,7 @@ async fn a_message_that_aborts_its_process_in_a_transaction_is_buried_alone(db: 
 // There is one writer on SQLite: slow neighbours would die of waiting for it.
 /// Neighbours on other partitions that are always at work when the process dies.
 #[every_server]
-async fn slow_neighbours_of_a_deadly_message_are_not_buried_with_it(db: &TestDb) {
+async fn slow_neighbours_of_a_deadly_message_are_delivered(db: &TestDb) {
     Case {
         consumer: "default",
         text: "a:0",
@@ -146,7 +148,7 @@ async fn slow_neighbours_of_a_deadly_message_are_not_buried_with_it(db: &TestDb)
 }
 
 #[every_server]
-async fn nor_if_there_is_but_one_attempt(db: &TestDb) {
+async fn slow_neighbours_of_a_deadly_message_are_delivered_if_one_attempt_is_allowed(db: &TestDb) {
     Case {
         consumer: "default",
         text: "a:0",
@@ -159,7 +161,9 @@ async fn nor_if_there_is_but_one_attempt(db: &TestDb) {
 }
 
 #[every_server]
-async fn a_message_that_aborts_its_process_is_buried_alone_among_many_keys(db: &TestDb) {
+async fn a_message_that_aborts_its_process_becomes_the_only_dead_letter_among_many_keys(
+    db: &TestDb,
+) {
     Case {
         consumer: "default",
         text: "a:7",
@@ -172,7 +176,7 @@ async fn a_message_that_aborts_its_process_is_buried_alone_among_many_keys(db: &
 }
 
 #[every_server]
-async fn slow_neighbours_among_many_keys_are_not_buried_with_it(db: &TestDb) {
+async fn slow_neighbours_of_a_deadly_message_are_delivered_among_many_keys(db: &TestDb) {
     Case {
         consumer: "default",
         text: "a:0",

@@ -1,4 +1,5 @@
-//! On PostgreSQL our own commits need not wait for the disk, a user's always do.
+//! On PostgreSQL our own commits need not wait for the disk. A commit with a user's writes always
+//! waits.
 
 use super::*;
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};

@@ -19,7 +19,7 @@ async fn three_processes_keep_order_and_lose_nothing_when_one_is_killed(db: &Tes
     let queue = QUEUE;
     let producing = keys.produce(&connections, &queue, 8, 60);
     let killing = async {
-        // Whoever is at work in the middle of it is killed.
+        // The process that is at work in the middle of it is killed.
         eventually("a third of the deliveries", async || {
             deliveries(db, "consumer = 'default'").await > 160
         })
@@ -56,7 +56,7 @@ async fn three_processes_keep_order_and_lose_nothing_when_one_is_killed(db: &Tes
     drained_leases(db).await;
 }
 
-/// After an orderly stop nobody holds a lease.
+/// After an orderly stop no process holds a lease.
 async fn drained_leases(db: &TestDb) {
     let held = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL";
     assert_eq!(db.number(held).await, 0);

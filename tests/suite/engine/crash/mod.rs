@@ -1,5 +1,6 @@
-//! A process, a server or a handler may die at any moment; nothing committed is lost and nothing
-//! transactional happens twice. A message that kills its process is quarantined and buried alone.
+//! A process, a server or a handler may die at any moment: nothing committed is lost, and nothing
+//! transactional happens twice. A message that kills its process is quarantined and becomes the
+//! only dead letter.
 
 mod deadly_messages;
 mod durability;

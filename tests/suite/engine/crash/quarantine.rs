@@ -1,7 +1,7 @@
 //! A suspect is charged with a death before its handler runs, and only a death stays on record.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::create_ledger;
 use crate::engine::support::ways::{Serve, WAYS, start, start_with};
 use outbox_tests::{Engine, every_engine};
@@ -22,7 +22,7 @@ async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
     .await;
 }
 
-/// On SQLite nobody can take a lease while a transactional handler is the writer.
+/// On SQLite no other process can take a lease while a transactional handler is the writer.
 fn ways_that_can_lose_a_lease(db: &TestDb) -> &'static [(&'static str, Serve)] {
     match db.engine() {
         Engine::Sqlite => &WAYS[..2],
@@ -37,7 +37,7 @@ async fn records(db: &TestDb, name: &str, condition: &str) -> i64 {
         .await
 }
 
-/// That the only record of a consumer has so many failures and deaths.
+/// Asserts that the only record of a consumer has so many failures and deaths.
 async fn assert_record(db: &TestDb, name: &str, failures: u32, deaths: u32) {
     let exact = format!("failures = {failures} AND deaths = {deaths}");
     let found = (
@@ -70,7 +70,7 @@ async fn letters(db: &TestDb) -> Vec<String> {
 async fn a_death_is_on_record_while_a_suspect_runs_and_not_when_it_has_returned(db: &TestDb) {
     create_ledger(db).await;
     for way in WAYS {
-        let gated = Gated::new(Manners::Ignore);
+        let gated = Gated::new(OnCancel::Ignore);
         commit_a_suspect(db, way, &gated).await;
         let running = start(db, way, &gated).await;
         gated.entered(1).await;
@@ -87,7 +87,7 @@ async fn a_death_is_on_record_while_a_suspect_runs_and_not_when_it_has_returned(
 async fn a_retry_is_charged_with_no_death(db: &TestDb) {
     create_ledger(db).await;
     for way in WAYS {
-        let gated = Gated::new(Manners::FailOnce);
+        let gated = Gated::new(OnCancel::FailOnce);
         let running = start(db, way, &gated).await;
         commit(db.connection(), "k", 0).await;
         gated.entered(2).await;
@@ -98,15 +98,15 @@ async fn a_retry_is_charged_with_no_death(db: &TestDb) {
     }
 }
 
-/// The process lives, so it has not died of the message: whoever took the lease does not
-/// find a death on record for that.
+/// The process lives, so the message did not kill it. The process that takes the lease must find no
+/// death on record.
 #[every_engine]
 async fn a_process_that_lost_its_lease_takes_its_charge_back(db: &TestDb) {
     create_ledger(db).await;
     for &way in ways_that_can_lose_a_lease(db) {
-        // With one attempt the charge alone would bury it.
+        // With one attempt the charge alone would make it a dead letter.
         for most in [3, 1] {
-            let gated = Gated::new(Manners::Ignore);
+            let gated = Gated::new(OnCancel::Ignore);
             commit_a_suspect(db, way, &gated).await;
             let running = start_with(db, way, &gated, LeaseConfig::default(), most).await;
             gated.entered(1).await;
@@ -125,12 +125,12 @@ async fn a_process_that_lost_its_lease_takes_its_charge_back(db: &TestDb) {
     assert_eq!(letters(db).await, Vec::<String>::new());
 }
 
-/// Else it would be delivered for ever: it returns each time, but too late.
+/// Without this it would be delivered for ever: its handler returns each time, but too late.
 #[every_engine]
-async fn a_handler_that_blocks_until_its_lease_is_lost_comes_to_an_end(db: &TestDb) {
+async fn a_message_whose_handler_blocks_until_its_lease_is_lost_becomes_a_dead_letter(db: &TestDb) {
     create_ledger(db).await;
     for &way in ways_that_can_lose_a_lease(db) {
-        let gated = Gated::new(Manners::Block);
+        let gated = Gated::new(OnCancel::Block);
         commit_a_suspect(db, way, &gated).await;
         let running = start_with(db, way, &gated, SHORT, 3).await;
         for attempt in 1..=3 {

@@ -1,17 +1,18 @@
-//! A server that crashed may have lost a claim and the numbers that it was for, and give both
-//! away again. Whoever still remembers the claim must not pass by a message with it.
+//! A server that crashed may have lost a claim and the sequence numbers of its messages, and may
+//! give both out again. A process that still remembers the claim must not acknowledge another
+//! message with it.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::create_ledger;
 use outbox_tests::{every_engine, every_server};
 
-/// Lets two messages change their numbers while the first of them is handled, under the same
-/// claim: none is passed by.
+/// Lets two messages swap their sequence numbers while a handler has the first of them, under the
+/// same claim. Neither message may be skipped.
 async fn assert_none_is_passed_by(db: &TestDb, transactional: bool) {
     create_ledger(db).await;
     commit_many(db, &QUEUE, "k", 0..2).await;
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let queue = eager_orders(&db.connect().await).batch(1).retry(soon(9));
     let builder = match transactional {
         true => queue.transactional(gated.clone()),
@@ -34,12 +35,12 @@ async fn assert_none_is_passed_by(db: &TestDb, transactional: bool) {
 }
 
 #[every_engine]
-async fn an_acknowledgement_passes_only_the_message_it_is_about(db: &TestDb) {
+async fn an_acknowledgement_covers_only_its_own_message(db: &TestDb) {
     assert_none_is_passed_by(db, false).await;
 }
 
-// On SQLite nobody else can write while a handler's transaction is open.
+// On SQLite no other connection can write while a handler's transaction is open.
 #[every_server]
-async fn a_transaction_passes_only_the_message_it_is_about(db: &TestDb) {
+async fn a_transaction_acknowledges_only_its_own_message(db: &TestDb) {
     assert_none_is_passed_by(db, true).await;
 }

@@ -1,7 +1,7 @@
 //! The database server crashes; bookkeeping that was not on its disk is lost.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::create_ledger;
 use outbox_runtime::{Outbox, OutboxProfile};
 use outbox_tests::{Engine, PrivateServer, run_at};
@@ -15,9 +15,9 @@ async fn send(db: &TestDb, key: &str, n: usize) -> Result<(), sea_orm::DbErr> {
     tx.commit().await
 }
 
-/// Commits messages until `stop`, some of them across a crash. Returns those
-/// whose commit was confirmed. It is not dropped: a `begin` that is leaves its connection
-/// in a transaction, which would later read what was true then.
+/// Commits messages until `stop`, some of them across a crash. Returns those whose commit was
+/// confirmed. The future must not be dropped: a dropped `begin` leaves its connection in a
+/// transaction, which would later read an old snapshot.
 async fn produce(db: &TestDb, stop: &AtomicBool) -> BTreeSet<String> {
     let mut confirmed = BTreeSet::new();
     for n in 0.. {
@@ -35,7 +35,7 @@ async fn produce(db: &TestDb, stop: &AtomicBool) -> BTreeSet<String> {
     confirmed
 }
 
-mod a_crash_of_the_server_loses_nothing_and_doubles_no_effect {
+mod a_crash_of_the_server_loses_nothing_and_repeats_no_effect {
     use super::*;
 
     #[test]
@@ -59,7 +59,7 @@ fn crash(engine: Engine) {
 
 async fn case(db: &TestDb, server: &PrivateServer) {
     create_ledger(db).await;
-    let (seen, book) = (Seen::default(), Gated::new(Manners::Ignore));
+    let (seen, book) = (Seen::default(), Gated::new(OnCancel::Ignore));
     book.open();
     let lease = LeaseConfig {
         duration: Duration::from_secs(1),

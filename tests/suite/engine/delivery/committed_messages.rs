@@ -6,7 +6,7 @@ use outbox_tests::every_engine;
 use sea_orm::TransactionTrait;
 
 #[every_engine]
-async fn what_is_committed_is_delivered_once_and_nothing_else(db: &TestDb) {
+async fn committed_messages_are_delivered_once_and_no_others(db: &TestDb) {
     let seen = Seen::default();
     for n in 0..50 {
         commit(db.connection(), "before", n).await;
@@ -43,16 +43,16 @@ async fn what_is_committed_is_delivered_once_and_nothing_else(db: &TestDb) {
 #[every_engine]
 async fn a_handler_sees_what_was_enqueued(db: &TestDb) {
     #[derive(Clone, Default)]
-    struct Keep(Arc<Mutex<Vec<OutboxMessage>>>);
+    struct SeenMessages(Arc<Mutex<Vec<OutboxMessage>>>);
     #[async_trait::async_trait]
-    impl LeasedMessageHandler for Keep {
+    impl LeasedMessageHandler for SeenMessages {
         async fn handle(&self, message: &OutboxMessage, ctx: &Ctx) -> HandlerResult {
             assert!(ctx.remaining() > Duration::from_secs(20));
             self.0.lock().unwrap().push(message.clone());
             HandlerResult::Success
         }
     }
-    let keep = Keep::default();
+    let keep = SeenMessages::default();
     let options = outbox::EnqueueOptions::new().header("trace", "abc");
     let sent = NewMessage::new("step", vec![0xff_u8, 0], vec![1_u8, 2, 3]).with(options);
     let before = std::time::SystemTime::now();

@@ -1,7 +1,7 @@
-//! Several consumers of one log, each with its own place in it.
+//! Several consumers of one log, each with its own cursor.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::vacuum_passes::{a_pass_of_vacuum, bodies_of};
 use outbox_runtime::{Outbox, OutboxBuilder};
 use outbox_tests::every_engine;
@@ -10,7 +10,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 #[every_engine]
 async fn consumers_of_different_speed_both_get_everything(db: &TestDb) {
-    let (fast, slow) = (Seen::default(), Gated::new(Manners::Ignore));
+    let (fast, slow) = (Seen::default(), Gated::new(OnCancel::Ignore));
     let running = orders(db.connection())
         .consumer("fast")
         .leased(fast.clone())
@@ -42,8 +42,8 @@ async fn consumers_of_different_speed_both_get_everything(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_consumer_starts_where_the_design_says(db: &TestDb) {
-    // Committed before anybody existed.
+async fn a_consumer_gets_earlier_messages_if_it_is_the_first_or_asks_for_them(db: &TestDb) {
+    // Committed before any consumer existed.
     commit_many(db, &QUEUE, "k", 0..20).await;
     let first = Seen::default();
     let builder = || Outbox::builder(db.connection().clone()).retention(HOUR);
@@ -78,7 +78,7 @@ async fn a_consumer_starts_where_the_design_says(db: &TestDb) {
     late.reaches(5).await;
     earliest.reaches(25).await;
     running.stop().await;
-    // A restart changes nobody's place.
+    // A restart moves no cursor.
     let running = with_later_ones(builder()).await.unwrap();
     commit_many(db, &QUEUE, "k", 25..26).await;
     late.reaches(6).await;
@@ -156,7 +156,7 @@ async fn a_queue_without_consumers_keeps_its_messages(db: &TestDb) {
         "only the others were deleted"
     );
     running.stop().await;
-    // Its first consumer gets them; when it is removed, what comes then stays.
+    // The first consumer gets them. When it is removed, messages that come then stay.
     let first = Seen::default();
     let running = start("lonely", LONELY.partitions(), &first).await;
     first.reaches(10).await;

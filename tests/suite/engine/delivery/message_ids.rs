@@ -1,9 +1,6 @@
-//! What names a message: its id while the database remembers, its unique id for ever.
+//! What identifies a message: its id while the database remembers it, its unique id for ever.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
-use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger};
-use crate::engine::support::ways::{WAYS, start};
 use outbox::{DeadLetterFilter, DeadLetters, UniqueId};
 use outbox_tests::{Engine, every_engine};
 use std::collections::BTreeSet;
@@ -57,14 +54,14 @@ async fn count_again_from(db: &TestDb, id: i64) {
     .await;
 }
 
-/// What is random in the bodies.
+/// The random parts of the bodies.
 async fn nonces(db: &TestDb) -> BTreeSet<i64> {
     let found = db.column("SELECT nonce FROM outbox_body").await;
     found.into_iter().collect()
 }
 
 #[every_engine]
-async fn a_unique_id_stays_over_attempts_and_in_a_dead_letter_and_when_it_is_requeued(db: &TestDb) {
+async fn a_unique_id_stays_over_attempts_in_the_dead_letter_and_after_a_requeue(db: &TestDb) {
     let naming = Naming::default();
     let running = orders(db.connection())
         .retry(soon(5))
@@ -94,7 +91,7 @@ async fn a_unique_id_stays_over_attempts_and_in_a_dead_letter_and_when_it_is_req
 }
 
 #[every_engine]
-async fn no_two_messages_share_one_in_lists_and_alone(db: &TestDb) {
+async fn no_two_messages_share_a_unique_id(db: &TestDb) {
     commit_many(db, &QUEUE, "k", 0..500).await;
     for n in 0..20 {
         commit(db.connection(), "k", n).await;
@@ -140,53 +137,4 @@ async fn a_message_that_is_given_the_id_of_a_lost_one_has_another_unique_id(db: 
     .await;
     running.stop().await;
     assert!(naming.calls().iter().all(|call| call.id == first.get()));
-}
-
-#[every_engine]
-async fn a_claim_says_how_long_its_lease_is(db: &TestDb) {
-    create_ledger(db).await;
-    for way in WAYS {
-        let gated = Gated::new(Manners::Ignore);
-        let running = start(db, way, &gated).await;
-        commit(db.connection(), "k", 0).await;
-        gated.entered(1).await;
-        let milliseconds = LeaseConfig::default().duration.as_millis();
-        let held = format!(
-            "SELECT COUNT(*) FROM outbox_cursor WHERE consumer = '{}' \
-             AND lease_owner IS NOT NULL AND lease_ms = {milliseconds}",
-            way.0
-        );
-        assert_eq!(db.number(&held).await, 1, "{}", way.0);
-        gated.open();
-        running.stop().await;
-    }
-}
-
-/// The first failure is what `give_up_after` is to count from: it is kept.
-#[every_engine]
-async fn the_time_of_the_first_failure_stays(db: &TestDb) {
-    let handler = Scripted::new(Kind::LeasedEach, |_, _| {
-        Act::RetryAfter(Duration::from_millis(30))
-    });
-    let queue = eager_orders(db.connection()).retry(soon(1_000));
-    let running = handler.serve(queue).start().await.unwrap();
-    commit(db.connection(), "k", 0).await;
-    let failed = async |times: u32| {
-        let count = "SELECT COUNT(*) FROM outbox_attempt WHERE failures";
-        db.number(&format!("{count} >= {times}")).await == 1
-    };
-    let first = async || {
-        let texts = match db.engine() {
-            Engine::Sqlite => "SELECT CAST(first_failed_at AS TEXT) FROM outbox_attempt",
-            Engine::MySql => "SELECT CAST(first_failed_at AS CHAR) FROM outbox_attempt",
-            Engine::Postgres => "SELECT first_failed_at::text FROM outbox_attempt",
-        };
-        db.texts(texts).await
-    };
-    eventually("a failure", async || failed(1).await).await;
-    let noted = first().await;
-    eventually("more", async || failed(4).await).await;
-    assert_eq!(first().await, noted);
-    assert_eq!(noted.len(), 1);
-    running.stop().await;
 }

@@ -1,5 +1,5 @@
-//! Bodies that nobody refers to: what a producer on a bare connection leaves if it fails
-//! between its two statements. On PostgreSQL these are one, so there are none.
+//! Orphaned bodies: a producer on a bare connection leaves one if it fails between its two
+//! statements. On PostgreSQL both are one statement, so there are none.
 
 use super::*;
 use crate::engine::support::statement_counts::{calls, count_statements, listed};
@@ -8,10 +8,10 @@ use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, Statement, TransactionTrait,
 };
 
-/// Nobody serves it: its messages stay.
+/// No process serves it: its messages stay.
 const NOBODY: Queue = Queue::of("nobody", Partitions::of(1));
 
-/// More than a pass looks at.
+/// More than one pass reads.
 const MANY: usize = 6_000;
 
 /// A body without a message.
@@ -46,7 +46,7 @@ async fn start(db: &DatabaseConnection) -> outbox_runtime::OutboxHandle {
 }
 
 #[engines(mysql, sqlite)]
-async fn a_body_that_nobody_refers_to_is_deleted_after_an_hour(db: &TestDb) {
+async fn a_body_without_a_message_is_deleted_after_an_hour(db: &TestDb) {
     leave_orphan(db).await;
     commit_many(db, &NOBODY, "waits", 0..1).await;
     age(db).await;
@@ -59,7 +59,7 @@ async fn a_body_that_nobody_refers_to_is_deleted_after_an_hour(db: &TestDb) {
 }
 
 #[engines(mysql, sqlite)]
-async fn one_beyond_many_old_messages_is_deleted_too(db: &TestDb) {
+async fn an_orphaned_body_behind_many_old_messages_is_deleted_too(db: &TestDb) {
     commit_many(db, &NOBODY, "waits", 0..MANY).await;
     leave_orphan(db).await;
     let paused = start(db.connection()).await;
@@ -89,10 +89,10 @@ async fn begun(only: &DatabaseConnection) -> i64 {
 }
 
 #[mysql]
-async fn of_several_processes_one_at_a_time_looks_for_them(db: &TestDb) {
+async fn one_process_at_a_time_looks_for_orphaned_bodies(db: &TestDb) {
     leave_orphan(db).await;
     age(db).await;
-    // As another process that is at it.
+    // As another process that is looking for orphaned bodies.
     let other = db.connect().await.begin().await.unwrap();
     other
         .execute_unprepared("SELECT 1 FROM outbox_schema FOR UPDATE")
@@ -114,7 +114,7 @@ async fn of_several_processes_one_at_a_time_looks_for_them(db: &TestDb) {
 }
 
 #[postgres]
-async fn a_start_on_postgres_does_not_look_through_all_bodies(db: &TestDb) {
+async fn a_start_on_postgres_does_not_scan_all_bodies(db: &TestDb) {
     count_statements(db).await;
     let seen = Seen::default();
     let running = start_eager(db, &seen).await;

@@ -1,10 +1,10 @@
-//! Rows of a queue or partition that nobody registered stay, and stop nobody.
+//! Rows of an unregistered queue or partition stay, and block no other message.
 
 use super::*;
 use outbox_runtime::Outbox;
 use outbox_tests::every_engine;
 
-/// As a producer sees `orders` that was compiled with another count.
+/// The queue `orders` as a producer knows it that was compiled with another partition count.
 const WIDER: Queue = Queue::of("orders", Partitions::of(8));
 const UNKNOWN: Queue = Queue::of("unknown", Partitions::of(2));
 
@@ -19,7 +19,7 @@ async fn incoming(db: &TestDb, queue: &Queue) -> i64 {
 
 /// It writes slots, of which the sequencer makes partitions.
 #[every_engine]
-async fn a_producer_that_was_compiled_with_another_count_reaches_everybody_in_order(db: &TestDb) {
+async fn a_producer_compiled_with_another_partition_count_keeps_every_key_in_order(db: &TestDb) {
     let seen = Seen::default();
     let running = orders(db.connection())
         .leased(seen.clone())
@@ -42,7 +42,7 @@ async fn a_producer_that_was_compiled_with_another_count_reaches_everybody_in_or
 }
 
 #[every_engine]
-async fn rows_nobody_registered_are_kept_and_block_nobody(db: &TestDb) {
+async fn rows_of_unregistered_queues_and_partitions_are_kept_and_block_no_other(db: &TestDb) {
     let seen = Seen::default();
     // They have the lowest ids, and are more than one pass takes.
     for n in 0..30 {
@@ -65,7 +65,7 @@ async fn rows_nobody_registered_are_kept_and_block_nobody(db: &TestDb) {
         commit_many(db, &QUEUE, key, 0..20).await;
     }
     seen.reaches(60).await;
-    eventually("only what nobody registered", async || {
+    eventually("only the unregistered rows", async || {
         db.number("SELECT COUNT(*) FROM outbox_body").await == 60
             && db.number("SELECT COUNT(*) FROM outbox_outgoing").await == 0
     })
@@ -74,7 +74,7 @@ async fn rows_nobody_registered_are_kept_and_block_nobody(db: &TestDb) {
     assert_eq!(incoming(db, &UNKNOWN).await, 30);
     assert_eq!(seen.count(), 60);
     running.stop().await;
-    // Once somebody registers the queue, they are delivered.
+    // Once a process registers the queue, they are delivered.
     let late = Seen::default();
     let running = Outbox::builder(db.connection().clone())
         .queue("unknown", UNKNOWN.partitions())

@@ -1,9 +1,9 @@
-//! What everybody has passed is deleted, and only that.
+//! Vacuum deletes the messages that every consumer has passed, and only those.
 
 use super::*;
 use crate::engine::support::vacuum_passes::bodies_of;
 use outbox_runtime::{Outbox, OutboxProfile};
-use outbox_tests::{Engine, PrivateServer, every_engine, every_server, run, run_at};
+use outbox_tests::{Engine, PrivateServer, engines, every_engine, every_server, run_at};
 use sea_orm::TransactionTrait;
 
 #[every_engine]
@@ -44,7 +44,7 @@ async fn twenty_thousand_messages_leave_nothing_behind(db: &TestDb) {
 /// A message that committed late is older than its neighbour with the lower
 /// number, and is deleted first; that must not make vacuum forget the other.
 #[every_server]
-async fn retention_forgets_no_message_that_is_younger_than_a_later_one(db: &TestDb) {
+async fn retention_forgets_no_message_when_a_later_one_is_older(db: &TestDb) {
     let seen = Seen::default();
     let mut profile = OutboxProfile::default();
     profile.vacuum.idle_interval = Duration::from_millis(20);
@@ -78,31 +78,25 @@ async fn retention_forgets_no_message_that_is_younger_than_a_later_one(db: &Test
 }
 
 /// Where a cursor moves and its records go in two statements, a process may die in between.
-#[test]
-fn records_of_attempts_behind_the_cursor_are_deleted() {
-    for engine in [Engine::MySql, Engine::Sqlite] {
-        run(engine, true, |db| {
-            Box::pin(async move {
-                let seen = Seen::default();
-                let queue = eager_orders(db.connection());
-                let running = queue.leased(seen.clone()).start().await.unwrap();
-                commit(db.connection(), "k", 0).await;
-                seen.reaches(1).await;
-                drained(db).await;
-                let partition_id = partition_id("k");
-                let place = format!("{partition_id}, 'default', 1, 1, {}", db.from_now(0));
-                db.execute(&format!(
-                    "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \
-                     VALUES ({place})"
-                ))
-                .await;
-                commit(db.connection(), "k", 1).await;
-                seen.reaches(2).await;
-                drained(db).await;
-                running.stop().await;
-            })
-        });
-    }
+#[engines(mysql, sqlite)]
+async fn records_of_attempts_behind_the_cursor_are_deleted(db: &TestDb) {
+    let seen = Seen::default();
+    let queue = eager_orders(db.connection());
+    let running = queue.leased(seen.clone()).start().await.unwrap();
+    commit(db.connection(), "k", 0).await;
+    seen.reaches(1).await;
+    drained(db).await;
+    let partition_id = partition_id("k");
+    let attempt = format!("{partition_id}, 'default', 1, 1, {}", db.from_now(0));
+    db.execute(&format!(
+        "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \
+         VALUES ({attempt})"
+    ))
+    .await;
+    commit(db.connection(), "k", 1).await;
+    seen.reaches(2).await;
+    drained(db).await;
+    running.stop().await;
 }
 
 /// Delivers 200 messages, waits until they are deleted, and crashes the server at once.
@@ -168,12 +162,12 @@ fn what_a_crash_brings_back_is_deleted(vacuum_every: Duration) {
 }
 
 #[test]
-fn what_a_crash_of_the_server_brought_back_is_deleted_again() {
+fn messages_that_a_server_crash_brought_back_are_deleted_again() {
     what_a_crash_brings_back_is_deleted(Duration::from_millis(200));
 }
 
 /// Vacuum itself need not meet an error: the pool may give it a new connection.
 #[test]
-fn vacuum_starts_over_when_anybody_has_lost_a_connection() {
+fn vacuum_starts_over_after_any_lost_connection() {
     what_a_crash_brings_back_is_deleted(Duration::from_secs(3_600));
 }

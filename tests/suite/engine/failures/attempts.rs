@@ -2,10 +2,10 @@
 
 use super::neighbours::one_of_each;
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};
 use outbox_runtime::{Outbox, OutboxBuilder, QueueBuilder};
-use outbox_tests::every_engine;
+use outbox_tests::{Engine, every_engine};
 
 /// The attempts a handler was told of with a message, without repetitions: a
 /// transactional batch that fails runs its good part again within one attempt.
@@ -21,7 +21,7 @@ async fn assert_one_attempt_is_left_on_record(
     name: &str,
     serve: impl Fn(QueueBuilder, Gated) -> OutboxBuilder,
 ) {
-    let gated = Gated::new(Manners::FailOnce);
+    let gated = Gated::new(OnCancel::FailOnce);
     let start = async || {
         let queue = orders(db.connection()).consumer(name).retry(soon(2));
         serve(queue, gated.clone()).start().await.unwrap()
@@ -133,7 +133,7 @@ async fn attempts_count_up_per_message_and_neighbours_inherit_none(db: &TestDb) 
 }
 
 #[every_engine]
-async fn a_message_that_always_fails_is_buried_with_its_last_reason(db: &TestDb) {
+async fn a_message_that_always_fails_becomes_a_dead_letter_with_its_last_reason(db: &TestDb) {
     commit_many(db, &QUEUE, "k", 0..5).await;
     let (running, handlers) = one_of_each(db, soon(3), |text, _| match text {
         "k:1" => Act::Retry,
@@ -232,5 +232,34 @@ async fn a_retry_waits_its_time_out_while_new_traffic_arrives(db: &TestDb) {
             format!("k:{}", sent - 1)
         );
     }
+    running.stop().await;
+}
+
+/// The first failure is what `give_up_after` is to count from: it is kept.
+#[every_engine]
+async fn the_time_of_the_first_failure_stays(db: &TestDb) {
+    let handler = Scripted::new(Kind::LeasedEach, |_, _| {
+        Act::RetryAfter(Duration::from_millis(30))
+    });
+    let queue = eager_orders(db.connection()).retry(soon(1_000));
+    let running = handler.serve(queue).start().await.unwrap();
+    commit(db.connection(), "k", 0).await;
+    let failed = async |times: u32| {
+        let count = "SELECT COUNT(*) FROM outbox_attempt WHERE failures";
+        db.number(&format!("{count} >= {times}")).await == 1
+    };
+    let first = async || {
+        let texts = match db.engine() {
+            Engine::Sqlite => "SELECT CAST(first_failed_at AS TEXT) FROM outbox_attempt",
+            Engine::MySql => "SELECT CAST(first_failed_at AS CHAR) FROM outbox_attempt",
+            Engine::Postgres => "SELECT first_failed_at::text FROM outbox_attempt",
+        };
+        db.texts(texts).await
+    };
+    eventually("a failure", async || failed(1).await).await;
+    let noted = first().await;
+    eventually("more", async || failed(4).await).await;
+    assert_eq!(first().await, noted);
+    assert_eq!(noted.len(), 1);
     running.stop().await;
 }

@@ -1,4 +1,5 @@
-//! A retry waits its time out, whatever else happens; what counts and what does not.
+//! A retry waits its time out, whatever else happens. A poll that finds nothing counts and writes
+//! nothing.
 
 use super::neighbours::one_of_each;
 use super::*;
@@ -149,7 +150,7 @@ async fn an_empty_poll_counts_and_writes_nothing(db: &TestDb) {
 }
 
 #[every_engine]
-async fn an_endless_backoff_is_a_long_one(db: &TestDb) {
+async fn an_endless_backoff_waits_for_most_of_a_year(db: &TestDb) {
     create_ledger(db).await;
     let handler = Scripted::new(Kind::LeasedEach, |_, _| Act::Retry);
     let retry = RetryPolicy {
@@ -184,7 +185,7 @@ async fn an_endless_backoff_is_a_long_one(db: &TestDb) {
 }
 
 #[every_engine]
-async fn fewer_attempts_than_were_made_bury_with_the_last_reason(db: &TestDb) {
+async fn a_limit_below_the_attempts_made_makes_a_dead_letter_with_the_last_reason(db: &TestDb) {
     let handler = Scripted::new(Kind::LeasedEach, |_, _| {
         Act::RetryAfter(Duration::from_millis(300))
     });

@@ -1,8 +1,8 @@
-//! What the database refuses is charged to a message only if it is to blame.
+//! An error of the database is charged to a message only if the message caused it.
 
 use super::*;
 use crate::captured_log::{lines, listen};
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};
 use outbox_runtime::{Outbox, OutboxHandle, OutboxProfile};
 use outbox_tests::{Engine, every_server, mysql, postgres, sqlite};
@@ -33,7 +33,7 @@ async fn attempts_when_refused(
 
 async fn start(db: &TestDb) -> (Gated, OutboxHandle) {
     create_ledger(db).await;
-    let handler = Gated::new(Manners::Ignore);
+    let handler = Gated::new(OnCancel::Ignore);
     handler.open();
     let running = Outbox::builder(db.connection().clone())
         .queue("orders", QUEUE.partitions())
@@ -45,10 +45,10 @@ async fn start(db: &TestDb) -> (Gated, OutboxHandle) {
     (handler, running)
 }
 
-/// Whose fault an error is.
+/// The cause of an error.
 #[derive(Clone, Copy)]
 enum Blame {
-    /// Nobody's: the next try may win.
+    /// A lost race: the next try may win.
     Race,
     /// Unknown: the claim counts as one that died, so the next is charged as it is taken.
     Connection,
@@ -57,7 +57,7 @@ enum Blame {
 }
 use Blame::{Connection, Race, Statement};
 
-/// Each error in turn, with whose fault it is.
+/// Each error in turn, with its cause.
 async fn assert_charged(db: &TestDb, errors: &[(&str, Blame)], refuse: &str, relent: &str) {
     let (handler, running) = start(db).await;
     for (n, (code, blame)) in errors.iter().enumerate() {
@@ -76,7 +76,7 @@ async fn assert_charged(db: &TestDb, errors: &[(&str, Blame)], refuse: &str, rel
 }
 
 #[postgres]
-async fn postgres_errors_are_charged_to_who_is_to_blame(db: &TestDb) {
+async fn postgres_errors_are_charged_only_to_the_message_that_caused_them(db: &TestDb) {
     let errors = [
         ("40001", Race),
         ("40P01", Race),
@@ -98,7 +98,7 @@ async fn postgres_errors_are_charged_to_who_is_to_blame(db: &TestDb) {
 }
 
 #[mysql]
-async fn mysql_errors_are_charged_to_who_is_to_blame(db: &TestDb) {
+async fn mysql_errors_are_charged_only_to_the_message_that_caused_them(db: &TestDb) {
     let errors = [
         ("1205", Race),
         ("1213", Race),
@@ -120,8 +120,8 @@ async fn a_refused_statement_is_charged_on_sqlite_too(db: &TestDb) {
     assert_charged(db, &[("refused", Statement)], refuse, "DROP TRIGGER refuse").await;
 }
 
-/// How each engine refuses the commit of whoever wrote `k:1` or `k:2` into the ledger, as if it
-/// lost a race.
+/// How each engine refuses the commit of a transaction that wrote `k:1` or `k:2` into the ledger,
+/// as if it lost a race.
 fn refuse_as_a_race(engine: Engine) -> &'static [&'static str] {
     match engine {
         Engine::Postgres => &[
@@ -141,7 +141,7 @@ fn refuse_as_a_race(engine: Engine) -> &'static [&'static str] {
 }
 
 #[every_server]
-async fn a_transaction_that_loses_every_race_is_charged_at_last(db: &TestDb) {
+async fn a_transaction_that_loses_every_race_is_charged_in_the_end(db: &TestDb) {
     create_ledger(db).await;
     for sql in refuse_as_a_race(db.engine()) {
         db.execute(sql).await;
@@ -229,7 +229,7 @@ impl LeasedMessageHandler for Hogging {
 }
 
 #[sqlite]
-async fn a_busy_sqlite_is_asked_until_the_failure_is_written_down(db: &TestDb) {
+async fn a_failure_is_written_down_although_sqlite_is_busy(db: &TestDb) {
     let connect = async |connections: u32| {
         let mut options = ConnectOptions::new(db.url());
         options
@@ -256,7 +256,7 @@ async fn a_busy_sqlite_is_asked_until_the_failure_is_written_down(db: &TestDb) {
 }
 
 #[every_server]
-async fn a_message_that_ends_its_connection_each_time_is_buried_alone(db: &TestDb) {
+async fn a_message_that_ends_its_connection_each_time_becomes_the_only_dead_letter(db: &TestDb) {
     create_ledger(db).await;
     commit_many(db, &QUEUE, "k", 0..10).await;
     let handler = Scripted::new(Kind::TransactionalEach, |text, _| {

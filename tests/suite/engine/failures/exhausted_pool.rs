@@ -1,4 +1,4 @@
-//! A pool that has no connection left charges nobody.
+//! A pool without a free connection charges no message.
 
 use super::slow_database::{TOO_LATE, answer_at_once, seize_as_a_dead_process, slow_down_charges};
 use super::*;
@@ -16,7 +16,7 @@ use std::time::Instant;
 const CONNECTIONS: u32 = 8;
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// A pool whose connections are soon not waited for any more.
+/// A pool whose callers soon give up waiting for a connection.
 async fn small_pool(db: &TestDb) -> DatabaseConnection {
     let mut options = ConnectOptions::new(db.url());
     options
@@ -34,7 +34,7 @@ async fn starve(pool: &DatabaseConnection, until: Instant) {
         match pool.begin().await {
             Ok(tx) => held.push(tx),
             Err(_) => {
-                // Whoever waits first gets it, and then nobody for a while.
+                // The first waiter gets it, and then no other for a while.
                 if let Some(tx) = held.pop() {
                     tx.rollback().await.expect("rollback");
                 }
@@ -49,20 +49,20 @@ const STARVED_FOR: Duration = Duration::from_millis(900);
 
 /// Has no connection for a while whenever a message was charged once more.
 struct Starving {
-    /// Not of the pool that starves.
+    /// Not of the exhausted pool.
     db: DatabaseConnection,
     /// The highest charge so far, and when it was seen.
     charged: Mutex<(u32, Instant)>,
 }
 
 impl Starving {
-    /// As long as it lasts, whoever asks the pool runs out of patience. It lasts until nobody
-    /// tries to settle the claim any more.
+    /// While it lasts, every caller of the pool times out. It lasts until the engine gives up
+    /// settling the claim.
     async fn wait(&self) {
         let known = self.charged.lock().unwrap().0;
         let more = format!("SELECT 1 FROM outbox_attempt WHERE deaths > {known}");
         let more = Statement::from_string(self.db.get_database_backend(), more);
-        // After the last attempt a charge is for nothing but a burial.
+        // After the last attempt the only charge left is the one for the dead letter.
         if known < ATTEMPTS && self.db.query_one_raw(more).await.unwrap().is_some() {
             *self.charged.lock().unwrap() = (known + 1, Instant::now());
         }
@@ -115,10 +115,10 @@ async fn starving_pool(db: &TestDb) -> DatabaseConnection {
     Database::connect(options).await.expect("a pool")
 }
 
-/// A message whose claim died is charged before its handler runs. On a server the charge is
-/// answered late, on SQLite it is not; either way the pool has no connection left from then on.
+/// A message whose claim died is charged before its handler runs. A server answers the charge late,
+/// SQLite at once. Either way the pool has no free connection from then on.
 #[every_engine]
-async fn a_charge_is_taken_back_although_the_pool_is_starved(db: &TestDb) {
+async fn a_charge_is_taken_back_although_the_pool_is_exhausted(db: &TestDb) {
     create_ledger(db).await;
     let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
     let start = async |pool: DatabaseConnection| {
@@ -147,10 +147,10 @@ async fn a_charge_is_taken_back_although_the_pool_is_starved(db: &TestDb) {
     assert_eq!(attempts, [0], "no charge before it ran");
 }
 
-/// The outbox keeps some connections for its own statements, so that it can go on
-/// claiming. A handler's transaction needs one of the pool.
+/// The connection cache holds some connections for the outbox's own statements, so that it can go
+/// on claiming. A handler's transaction needs one of the pool.
 #[every_engine]
-async fn a_starved_pool_buries_no_message_that_never_ran(db: &TestDb) {
+async fn an_exhausted_pool_makes_no_dead_letter_of_a_message_that_never_ran(db: &TestDb) {
     create_ledger(db).await;
     let pool = small_pool(db).await;
     let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
@@ -160,7 +160,7 @@ async fn a_starved_pool_buries_no_message_that_never_ran(db: &TestDb) {
         .lease(SHORT)
         .retry(soon(3));
     let running = handler.serve(queue).start().await.unwrap();
-    // Something to do, so that there are connections to keep.
+    // Something to do, so that there are connections to cache.
     commit_many(db, &QUEUE, "warm", 0..20).await;
     eventually("a warm start", async || handler.calls().len() == 20).await;
     let starving = starve(&pool, Instant::now() + SHORT.duration * 10);

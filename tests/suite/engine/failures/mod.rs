@@ -1,5 +1,5 @@
-//! A failure is charged to the message that caused it, and to no other message. A retry waits its
-//! time out, attempts are limited, and a fault of the database is charged to nobody.
+//! A failure is charged to the message that caused it, and to no other. A retry waits its time out,
+//! attempts are limited, and a fault of the database is charged to no message.
 
 mod attempts;
 mod backoff;

@@ -152,7 +152,7 @@ async fn a_rejected_message_goes_to_the_dead_letters_alone(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_batch_handler_that_takes_nothing_loses_nothing(db: &TestDb) {
+async fn a_batch_handler_that_takes_no_message_loses_none(db: &TestDb) {
     struct Idle;
     #[async_trait::async_trait]
     impl outbox_runtime::LeasedHandler for Idle {
@@ -177,7 +177,7 @@ async fn a_batch_handler_that_takes_nothing_loses_nothing(db: &TestDb) {
 }
 
 #[every_engine]
-async fn several_rejected_messages_of_a_batch_go_alone_too(db: &TestDb) {
+async fn several_rejected_messages_of_a_batch_are_the_only_dead_letters(db: &TestDb) {
     commit_many(db, &QUEUE, "k", 0..30).await;
     let rejected = |text: &str| text.ends_with('7') || text.ends_with('8');
     let (running, handlers) = one_of_each(db, soon(9), move |text, _| {

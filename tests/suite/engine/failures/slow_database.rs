@@ -1,4 +1,4 @@
-//! A database that takes most of a lease to answer charges nobody for that.
+//! A database that takes most of a lease to answer: no message is charged for that.
 
 use super::*;
 use outbox_runtime::{OutboxHandle, TransactionalMessageHandler};
@@ -111,8 +111,8 @@ pub(super) async fn seize_as_a_dead_process(db: &TestDb) {
     .await;
 }
 
-/// A message whose claim died is charged before it runs. While that takes too long it is
-/// not run, and it is not buried for that.
+/// A message whose claim died is charged before its handler runs. While the charge takes too long
+/// the handler does not run, and the message does not become a dead letter for that.
 async fn assert_not_buried(db: &TestDb, way: Way, late: Duration) {
     let slow = Slow::default();
     let start = async || way.start(db, SHORT, 3, &slow).await;
@@ -134,7 +134,7 @@ async fn assert_not_buried(db: &TestDb, way: Way, late: Duration) {
 }
 
 /// A stop while a charge is written takes it back.
-async fn assert_a_stop_charges_nobody(db: &TestDb, way: Way) {
+async fn assert_a_stop_charges_no_message(db: &TestDb, way: Way) {
     let slow = Slow::default();
     let start = async || way.start(db, LeaseConfig::default(), 1, &slow).await;
     start().await.stop().await;
@@ -168,8 +168,8 @@ async fn assert_a_stop_charges_nobody(db: &TestDb, way: Way) {
 }
 
 #[every_server]
-async fn a_stop_while_many_keys_are_charged_charges_nobody(db: &TestDb) {
-    assert_a_stop_charges_nobody(db, Way::ManyKeys).await;
+async fn a_stop_while_many_keys_are_charged_charges_no_message(db: &TestDb) {
+    assert_a_stop_charges_no_message(db, Way::ManyKeys).await;
 }
 
 #[every_server]
@@ -178,17 +178,17 @@ async fn a_claim_that_took_too_long_is_given_back_uncharged(db: &TestDb) {
 }
 
 #[every_server]
-async fn nor_is_it_charged_among_many_keys(db: &TestDb) {
+async fn a_claim_of_many_keys_that_took_too_long_is_given_back_uncharged(db: &TestDb) {
     assert_not_buried(db, Way::ManyKeys, TOO_LATE).await;
 }
 
 /// Its handler would begin, and be dropped in the middle.
 #[every_server]
-async fn nor_is_one_that_left_too_little_time(db: &TestDb) {
+async fn a_claim_that_left_too_little_time_is_given_back_uncharged(db: &TestDb) {
     assert_not_buried(db, Way::OneByOne, LATE).await;
 }
 
 #[every_server]
-async fn nor_is_a_transactional_one_that_left_too_little_time(db: &TestDb) {
+async fn a_transactional_claim_that_left_too_little_time_is_given_back_uncharged(db: &TestDb) {
     assert_not_buried(db, Way::Transactional, LATE).await;
 }

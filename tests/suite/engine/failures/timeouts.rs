@@ -209,7 +209,7 @@ async fn a_transactional_batch_is_cut_short_and_rolled_back(db: &TestDb) {
 }
 
 #[every_engine]
-async fn one_that_ends_when_asked_says_why_too(db: &TestDb) {
+async fn a_handler_that_ends_when_asked_adds_its_reason(db: &TestDb) {
     let hanging = Hanging::default();
     hanging.0.lock().unwrap().polite = true;
     let reason = deliver(db, &hanging, |queue, handler| queue.leased(handler)).await;
@@ -217,7 +217,7 @@ async fn one_that_ends_when_asked_says_why_too(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_timeout_that_cannot_be_is_refused(db: &TestDb) {
+async fn a_timeout_of_zero_or_beyond_the_lease_is_refused(db: &TestDb) {
     for timeout in [Duration::ZERO, Duration::from_secs(29)] {
         let error = Outbox::builder(db.connection().clone())
             .queue("orders", QUEUE.partitions())

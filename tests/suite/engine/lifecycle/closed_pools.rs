@@ -1,4 +1,4 @@
-//! A pool can be closed once its outbox has stopped, whoever still holds on to the outbox.
+//! A pool can be closed once its outbox has stopped, even while handles to the outbox exist.
 
 use super::*;
 use outbox_runtime::OutboxHandle;
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// An outbox that has just worked, so that it keeps connections.
+/// An outbox that has just worked, so that its connection cache is not empty.
 async fn worked(db: &TestDb) -> (OutboxHandle, DatabaseConnection) {
     let (pool, seen) = (db.connect().await, Seen::default());
     let running = orders(&pool).leased(seen.clone()).start().await.unwrap();
@@ -25,7 +25,7 @@ async fn closes(pool: DatabaseConnection) {
 }
 
 #[every_engine]
-async fn after_a_stop_no_connection_is_kept(db: &TestDb) {
+async fn after_a_stop_the_connection_cache_is_empty(db: &TestDb) {
     let (running, pool) = worked(db).await;
     let kept = running.outbox().clone();
     assert!(running.stop().await.clean);
@@ -34,7 +34,7 @@ async fn after_a_stop_no_connection_is_kept(db: &TestDb) {
 }
 
 #[every_engine]
-async fn without_its_handle_an_outbox_keeps_no_connection(db: &TestDb) {
+async fn without_its_handle_an_outbox_holds_no_connection(db: &TestDb) {
     let (running, pool) = worked(db).await;
     let kept = running.outbox().clone();
     drop(running);
@@ -52,9 +52,9 @@ async fn a_handle_may_be_dropped_where_there_is_no_runtime(db: &TestDb) {
     drop(kept);
 }
 
-/// PostgreSQL alone keeps connections from one statement to the next.
+/// Only on PostgreSQL connections are cached from one statement to the next.
 #[postgres]
-async fn a_connection_in_use_when_the_outbox_stops_is_not_kept_afterwards(db: &TestDb) {
+async fn a_connection_in_use_when_the_outbox_stops_is_not_cached_afterwards(db: &TestDb) {
     let (running, pool) = worked(db).await;
     let kept = running.outbox().clone();
     let locked = db.connection().begin().await.unwrap();

@@ -1,7 +1,7 @@
-//! Waiting until what is committed is handled.
+//! A drain waits until every committed message is handled.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};
 use outbox::DrainError;
 use outbox_runtime::{Outbox, OutboxHandle};
@@ -10,9 +10,9 @@ use sea_orm::DatabaseConnection;
 use std::time::Instant;
 use tokio::time::timeout;
 
-/// For what must come to its end.
+/// The deadline of a wait that must end.
 const PLENTY: Duration = Duration::from_secs(20);
-/// For what must not.
+/// How long to watch a wait that must not end.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 async fn all_is_handled(running: &OutboxHandle) {
@@ -33,7 +33,7 @@ impl LeasedMessageHandler for Endless {
 }
 
 #[every_engine]
-async fn all_consumers_of_both_modes_have_handled_what_was_committed(db: &TestDb) {
+async fn after_a_drain_all_consumers_have_handled_what_was_committed(db: &TestDb) {
     create_ledger(db).await;
     let consumers = Kind::ALL.map(|kind| Scripted::new(kind, |_, _| Act::Succeed));
     let many_keys = Seen::default();
@@ -63,7 +63,7 @@ async fn all_consumers_of_both_modes_have_handled_what_was_committed(db: &TestDb
 }
 
 #[every_engine]
-async fn every_queue_of_the_process_counts(db: &TestDb) {
+async fn a_drain_waits_for_every_queue_of_the_process(db: &TestDb) {
     let (one, two) = (Seen::default(), Seen::default());
     let mails = Queue::of("mails", Partitions::of(2));
     let running = orders(db.connection())
@@ -81,7 +81,7 @@ async fn every_queue_of_the_process_counts(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_message_that_fails_is_waited_for_until_it_succeeds(db: &TestDb) {
+async fn a_drain_waits_until_a_failing_message_succeeds(db: &TestDb) {
     create_ledger(db).await;
     let pause = Duration::from_millis(100);
     for kind in [Kind::LeasedEach, Kind::TransactionalEach] {
@@ -102,7 +102,7 @@ async fn a_message_that_fails_is_waited_for_until_it_succeeds(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_failing_key_among_many_is_waited_for(db: &TestDb) {
+async fn a_drain_waits_for_a_failing_key_among_many(db: &TestDb) {
     let failing = Scripted::new(Kind::LeasedEach, |text, attempts| match attempts {
         0..3 if text == "bad:0" => Act::RetryAfter(Duration::from_millis(100)),
         _ => Act::Succeed,
@@ -118,7 +118,7 @@ async fn a_failing_key_among_many_is_waited_for(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_message_that_is_buried_is_waited_for_no_longer(db: &TestDb) {
+async fn a_drain_does_not_wait_for_dead_letters(db: &TestDb) {
     create_ledger(db).await;
     for kind in Kind::ALL {
         let failing = Scripted::new(kind, |text, _| match text {
@@ -141,7 +141,7 @@ async fn a_message_that_is_buried_is_waited_for_no_longer(db: &TestDb) {
 }
 
 #[every_engine]
-async fn with_nothing_to_do_it_returns_at_once(db: &TestDb) {
+async fn a_drain_with_nothing_to_do_returns_at_once(db: &TestDb) {
     let running = orders(db.connection())
         .leased(Seen::default())
         .start()
@@ -158,7 +158,7 @@ async fn with_nothing_to_do_it_returns_at_once(db: &TestDb) {
 }
 
 #[every_engine]
-async fn what_handlers_enqueue_meanwhile_is_not_waited_for(db: &TestDb) {
+async fn a_drain_does_not_wait_for_what_handlers_enqueue_meanwhile(db: &TestDb) {
     let endless = Endless(db.connection().clone(), Seen::default());
     let seen = endless.1.clone();
     let running = orders(db.connection())
@@ -175,7 +175,7 @@ async fn what_handlers_enqueue_meanwhile_is_not_waited_for(db: &TestDb) {
 }
 
 #[every_engine]
-async fn messages_of_partitions_that_nobody_registered_are_not_waited_for(db: &TestDb) {
+async fn a_drain_does_not_wait_for_unregistered_partitions(db: &TestDb) {
     let seen = Seen::default();
     let running = orders(db.connection())
         .leased(seen.clone())
@@ -192,7 +192,7 @@ async fn messages_of_partitions_that_nobody_registered_are_not_waited_for(db: &T
 }
 
 #[every_engine]
-async fn a_paused_queue_is_waited_for(db: &TestDb) {
+async fn a_drain_waits_for_a_paused_queue(db: &TestDb) {
     let seen = Seen::default();
     let running = orders(db.connection())
         .leased(seen.clone())
@@ -203,7 +203,7 @@ async fn a_paused_queue_is_waited_for(db: &TestDb) {
     commit(db.connection(), "k", 0).await;
     timeout(A_WHILE, running.drained())
         .await
-        .expect_err("nobody handled it");
+        .expect_err("no process handled it");
     assert_eq!(seen.count(), 0);
     running.outbox().resume("orders").await.unwrap();
     all_is_handled(&running).await;
@@ -212,8 +212,8 @@ async fn a_paused_queue_is_waited_for(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_stop_ends_the_wait(db: &TestDb) {
-    let gated = Gated::new(Manners::Ignore);
+async fn a_stop_ends_a_drain(db: &TestDb) {
+    let gated = Gated::new(OnCancel::Ignore);
     let running = orders(db.connection())
         .batch(1)
         .leased(gated.clone())
@@ -242,7 +242,7 @@ async fn a_stop_ends_the_wait(db: &TestDb) {
 }
 
 #[every_engine]
-async fn of_a_stopped_outbox_nothing_is_waited_for(db: &TestDb) {
+async fn a_drain_of_a_stopped_outbox_does_not_wait(db: &TestDb) {
     let running = orders(db.connection())
         .leased(Seen::default())
         .start()

@@ -1,14 +1,14 @@
-//! Stopping: within its grace, nothing counted, nothing held.
+//! A stop ends within its grace, counts no attempt and holds no lease.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::create_ledger;
 use outbox_runtime::{Outbox, OutboxHandle, StopReport};
 use outbox_tests::every_engine;
 use std::time::Instant;
 
 const GRACE: Duration = Duration::from_millis(300);
-/// A grace that nobody needs who comes to an end when asked.
+/// A grace that no handler needs if it ends when asked.
 const PLENTY: Duration = Duration::from_secs(10);
 
 async fn start(db: &TestDb, gated: &Gated, transactional: bool) -> OutboxHandle {
@@ -25,18 +25,18 @@ async fn start(db: &TestDb, gated: &Gated, transactional: bool) -> OutboxHandle 
 
 /// Stops an outbox in the middle of a message, starts another, and checks that
 /// the message comes at once, as if it had not been tried.
-async fn assert_not_counted(db: &TestDb, manners: Manners, transactional: bool) -> StopReport {
+async fn assert_not_counted(db: &TestDb, on_cancel: OnCancel, transactional: bool) -> StopReport {
     create_ledger(db).await;
-    let gated = Gated::new(manners);
+    let gated = Gated::new(on_cancel);
     let running = start(db, &gated, transactional).await;
     commit_many(db, &QUEUE, "k", 0..3).await;
     gated.entered(1).await;
-    let grace = match manners {
-        Manners::GiveUp => PLENTY,
-        Manners::Ignore | Manners::Block | Manners::FailOnce => GRACE,
+    let grace = match on_cancel {
+        OnCancel::GiveUp => PLENTY,
+        OnCancel::Ignore | OnCancel::Block | OnCancel::FailOnce => GRACE,
     };
     let report = running.stop_within(grace).await;
-    let interrupted = usize::from(manners == Manners::Ignore);
+    let interrupted = usize::from(on_cancel == OnCancel::Ignore);
     assert_eq!(gated.dropped(), interrupted);
     assert_eq!(report.interrupted, interrupted, "{report:?}");
     let held = "SELECT COUNT(*) FROM outbox_cursor WHERE lease_until IS NOT NULL OR claimed_seq > processed_seq";
@@ -72,7 +72,7 @@ async fn assert_not_counted(db: &TestDb, manners: Manners, transactional: bool) 
 
 #[every_engine]
 async fn a_handler_that_ignores_cancellation_is_dropped_after_the_grace(db: &TestDb) {
-    let report = assert_not_counted(db, Manners::Ignore, false).await;
+    let report = assert_not_counted(db, OnCancel::Ignore, false).await;
     assert!(!report.clean);
     assert!(
         report.took >= GRACE && report.took < GRACE * 10,
@@ -82,7 +82,7 @@ async fn a_handler_that_ignores_cancellation_is_dropped_after_the_grace(db: &Tes
 
 #[every_engine]
 async fn a_transactional_handler_is_dropped_after_the_grace_too(db: &TestDb) {
-    let report = assert_not_counted(db, Manners::Ignore, true).await;
+    let report = assert_not_counted(db, OnCancel::Ignore, true).await;
     assert!(!report.clean);
     assert!(
         report.took >= GRACE && report.took < GRACE * 10,
@@ -92,7 +92,7 @@ async fn a_transactional_handler_is_dropped_after_the_grace_too(db: &TestDb) {
 
 #[every_engine]
 async fn every_handler_that_had_to_be_dropped_is_reported(db: &TestDb) {
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = start(db, &gated, false).await;
     for partition in 0..3 {
         let sent = message("k", partition as usize).to_partition(partition);
@@ -106,21 +106,21 @@ async fn every_handler_that_had_to_be_dropped_is_reported(db: &TestDb) {
 
 #[every_engine]
 async fn a_handler_that_gives_up_when_asked_is_not_counted(db: &TestDb) {
-    let report = assert_not_counted(db, Manners::GiveUp, false).await;
+    let report = assert_not_counted(db, OnCancel::GiveUp, false).await;
     assert!(report.clean, "{report:?}");
     assert!(report.took < PLENTY / 2, "{report:?}");
 }
 
 #[every_engine]
 async fn a_transactional_handler_that_gives_up_is_not_counted(db: &TestDb) {
-    let report = assert_not_counted(db, Manners::GiveUp, true).await;
+    let report = assert_not_counted(db, OnCancel::GiveUp, true).await;
     assert!(report.clean, "{report:?}");
     assert!(report.took < PLENTY / 2, "{report:?}");
 }
 
 #[every_engine]
-async fn what_a_handler_finishes_within_the_grace_is_kept(db: &TestDb) {
-    let gated = Gated::new(Manners::Ignore);
+async fn a_message_that_is_finished_within_the_grace_is_settled(db: &TestDb) {
+    let gated = Gated::new(OnCancel::Ignore);
     let running = start(db, &gated, false).await;
     commit_many(db, &QUEUE, "k", 0..3).await;
     gated.entered(1).await;
@@ -142,13 +142,13 @@ async fn what_a_handler_finishes_within_the_grace_is_kept(db: &TestDb) {
     running.stop().await;
 }
 
-/// The stop of an outbox that finds its way back after a crash.
+/// The stop of an outbox that recovers from a crash.
 #[every_engine]
 async fn a_stop_does_not_wait_for_the_rest_of_a_recovery(db: &TestDb) {
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     start(db, &gated, false).await.stop().await;
     commit_many(db, &QUEUE, "k", 0..20).await;
-    // As if somebody had died with a claim of twenty.
+    // As if a process had died with a claim of twenty.
     db.execute("UPDATE outbox_cursor SET claimed_seq = 20, lease_epoch = 3")
         .await;
     let running = start(db, &gated, false).await;

@@ -1,4 +1,4 @@
-//! Time is up in the middle of a statement; its connection is not lost.
+//! Time is up in the middle of a statement: its connection is not lost.
 
 use super::*;
 use outbox_runtime::{Outbox, OutboxProfile, TransactionalMessageHandler};
@@ -11,16 +11,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// While a change of a table waits for somebody who reads it, the server does not even
-/// prepare a statement on it. Dropped then, the statement's connection would never answer
-/// again.
-struct Closed {
+/// While a change of a table waits for a reader, the server does not even prepare a statement on
+/// it. If the statement were dropped then, its connection would never answer again.
+struct LockedTable {
     reader: DatabaseTransaction,
     changing: JoinHandle<Result<ExecResult, DbErr>>,
 }
 
-impl Closed {
-    async fn table(db: &TestDb, table: &str) -> Self {
+impl LockedTable {
+    async fn lock(db: &TestDb, table: &str) -> Self {
         let reader = db.connection().begin().await.unwrap();
         let read = format!("SELECT COUNT(*) FROM {table}");
         reader.execute_unprepared(&read).await.unwrap();
@@ -31,13 +30,13 @@ impl Closed {
         Self { reader, changing }
     }
 
-    async fn open(self) {
+    async fn unlock(self) {
         self.reader.rollback().await.unwrap();
         self.changing.await.unwrap().unwrap();
     }
 }
 
-/// Until the server lets a statement wait that begins like that.
+/// Waits until the server holds up a statement that begins like that.
 async fn waiting(db: &TestDb, beginning: &str) {
     let waiting = format!(
         "SELECT COUNT(*) FROM information_schema.processlist \
@@ -60,10 +59,10 @@ async fn every_connection_came_back(pool: DatabaseConnection) {
 
 /// Writes to a table that others lock, in words that the server has not prepared yet.
 #[derive(Clone, Default)]
-struct Wordy(Arc<AtomicUsize>);
+struct UnpreparedWriter(Arc<AtomicUsize>);
 
 #[async_trait::async_trait]
-impl TransactionalMessageHandler for Wordy {
+impl TransactionalMessageHandler for UnpreparedWriter {
     async fn handle(&self, tx: &DatabaseTransaction, _: &OutboxMessage, _: &Ctx) -> HandlerResult {
         let n = self.0.fetch_add(1, Ordering::AcqRel);
         let sql = format!("INSERT INTO gate (a, b, c) VALUES (?, ?, ?) /* {n} */");
@@ -83,7 +82,7 @@ async fn handlers_are_dropped_while_a_statement_is_prepared(
     db.execute("CREATE TABLE gate (a INT, b INT, c INT)").await;
     // Fewer than the handlers that are dropped.
     let pool = pool(db, 4).await;
-    let wordy = Wordy::default();
+    let writer = UnpreparedWriter::default();
     let mut queue = Outbox::builder(pool.clone())
         .profile(OutboxProfile::low_latency())
         .queue("orders", QUEUE.partitions())
@@ -95,18 +94,18 @@ async fn handlers_are_dropped_while_a_statement_is_prepared(
     if let Some(timeout) = timeout {
         queue = queue.timeout(timeout);
     }
-    let running = queue.transactional(wordy.clone()).start().await.unwrap();
+    let running = queue.transactional(writer.clone()).start().await.unwrap();
     for round in 1..=5 {
-        let gate = Closed::table(db, "gate").await;
-        let before = wordy.0.load(Ordering::Acquire);
+        let gate = LockedTable::lock(db, "gate").await;
+        let before = writer.0.load(Ordering::Acquire);
         commit(db.connection(), "k", round).await;
         eventually("the handler", async || {
-            wordy.0.load(Ordering::Acquire) > before
+            writer.0.load(Ordering::Acquire) > before
         })
         .await;
         // Past the end of the lease.
         tokio::time::sleep(Duration::from_millis(700)).await;
-        gate.open().await;
+        gate.unlock().await;
         let rows = i64::try_from(round).unwrap();
         eventually("the row", async || {
             db.number("SELECT COUNT(*) FROM gate").await == rows
@@ -118,12 +117,12 @@ async fn handlers_are_dropped_while_a_statement_is_prepared(
 }
 
 #[mysql]
-async fn at_the_end_of_a_lease_a_connection_is_not_lost_with_its_statement(db: &TestDb) {
+async fn a_statement_dropped_at_the_end_of_a_lease_loses_no_connection(db: &TestDb) {
     handlers_are_dropped_while_a_statement_is_prepared(db, None).await;
 }
 
 #[mysql]
-async fn at_the_end_of_a_timeout_a_connection_is_not_lost_with_its_statement(db: &TestDb) {
+async fn a_statement_dropped_at_the_end_of_a_timeout_loses_no_connection(db: &TestDb) {
     handlers_are_dropped_while_a_statement_is_prepared(db, Some(Duration::from_millis(100))).await;
 }
 
@@ -149,7 +148,7 @@ impl LeasedMessageHandler for FailsOnce {
 
 /// With many keys at a time failures are written down while the lease runs.
 #[mysql]
-async fn at_the_end_of_a_lease_bookkeeping_loses_no_connection_with_its_statement(db: &TestDb) {
+async fn bookkeeping_dropped_at_the_end_of_a_lease_loses_no_connection(db: &TestDb) {
     let pool = pool(db, 8).await;
     let handler = FailsOnce::default();
     let running = eager_orders(&pool)
@@ -165,31 +164,31 @@ async fn at_the_end_of_a_lease_bookkeeping_loses_no_connection_with_its_statemen
         .unwrap();
     commit(db.connection(), "k", 0).await;
     handler.seen.reaches(1).await;
-    let attempts = Closed::table(db, "outbox_attempt").await;
+    let attempts = LockedTable::lock(db, "outbox_attempt").await;
     handler.fail.notify_one();
     waiting(db, "INSERT INTO outbox_attempt").await;
     let now = db.from_now(0);
     let over = format!("SELECT COUNT(*) FROM outbox_cursor WHERE lease_until <= {now}");
     eventually("the end of the lease", async || db.number(&over).await == 1).await;
-    attempts.open().await;
+    attempts.unlock().await;
     handler.seen.reaches(2).await;
     running.stop().await;
     every_connection_came_back(pool).await;
 }
 
-/// Whoever waits until all is handled may give up in the middle of a look.
+/// The caller may drop a drain in the middle of a poll.
 #[mysql]
-async fn a_wait_for_all_to_be_handled_loses_no_connection_when_it_is_dropped(db: &TestDb) {
+async fn a_dropped_drain_loses_no_connection(db: &TestDb) {
     let pool = pool(db, 8).await;
     let running = orders(&pool).leased(Seen::default()).start().await.unwrap();
     for table in ["outbox_incoming", "outbox_partition", "outbox_cursor"] {
-        let gate = Closed::table(db, table).await;
+        let gate = LockedTable::lock(db, table).await;
         for _ in 0..3 {
             let limit = Duration::from_millis(100);
             let drained = tokio::time::timeout(limit, running.drained());
             drained.await.expect_err("the table is closed");
         }
-        gate.open().await;
+        gate.unlock().await;
     }
     running.drained().await.unwrap();
     running.stop().await;

@@ -1,7 +1,7 @@
 //! Nothing waits for long, whatever is lost or hangs.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::create_ledger;
 use crate::engine::support::vacuum_passes::bodies_of;
 use outbox_runtime::{Outbox, OutboxProfile};
@@ -45,7 +45,7 @@ async fn assert_found_within(db: &TestDb, profile: OutboxProfile) {
         commit_silently(db, &format!("k:{n}")).await;
         seen.reaches(n + 1).await;
         let took = began.elapsed();
-        // A look takes a moment too, on a machine that runs other tests.
+        // A poll takes a moment too, on a machine that runs other tests.
         assert!(
             took < interval + Duration::from_millis(500),
             "it took {took:?}"
@@ -55,14 +55,14 @@ async fn assert_found_within(db: &TestDb, profile: OutboxProfile) {
 }
 
 #[every_engine]
-async fn a_lost_wake_up_is_found_within_a_short_interval(db: &TestDb) {
+async fn a_message_whose_signal_was_lost_is_found_within_a_short_interval(db: &TestDb) {
     let mut profile = OutboxProfile::default();
     profile.reconciler.idle_interval = Duration::from_millis(200);
     assert_found_within(db, profile).await;
 }
 
 #[every_engine]
-async fn a_lost_wake_up_is_found_within_the_default_interval(db: &TestDb) {
+async fn a_message_whose_signal_was_lost_is_found_within_the_default_interval(db: &TestDb) {
     assert_eq!(
         OutboxProfile::default().reconciler.idle_interval,
         Duration::from_millis(1_100)
@@ -73,12 +73,12 @@ async fn a_lost_wake_up_is_found_within_the_default_interval(db: &TestDb) {
 #[every_engine]
 async fn a_queue_whose_handlers_hang_does_not_stop_another(db: &TestDb) {
     create_ledger(db).await;
-    let (leased, transactional) = (Gated::new(Manners::Ignore), Gated::new(Manners::Ignore));
+    let (leased, transactional) = (Gated::new(OnCancel::Ignore), Gated::new(OnCancel::Ignore));
     let seen = Seen::default();
     let mut builder = Outbox::builder(db.connection().clone())
         .queue("stuck", Partitions::of(64))
         .leased(leased.clone());
-    // An open transaction stops everybody on SQLite; that is its nature.
+    // On SQLite an open transaction stops every other writer; that is its nature.
     let servers = db.engine() != Engine::Sqlite;
     if servers {
         builder = builder
@@ -118,7 +118,7 @@ async fn a_queue_whose_handlers_hang_does_not_stop_another(db: &TestDb) {
 }
 
 #[every_server]
-async fn a_long_open_transaction_blocks_nobody_and_arrives_at_last(db: &TestDb) {
+async fn a_long_open_transaction_blocks_no_other_and_is_delivered_in_the_end(db: &TestDb) {
     let seen = Seen::default();
     let running = Outbox::builder(db.connection().clone())
         .queue("orders", QUEUE.partitions())
@@ -154,7 +154,7 @@ async fn a_long_open_transaction_blocks_nobody_and_arrives_at_last(db: &TestDb) 
 async fn lost_connections_lose_no_message(db: &TestDb) {
     create_ledger(db).await;
     let own = db.connect().await;
-    let (seen, book) = (Seen::default(), Gated::new(Manners::Ignore));
+    let (seen, book) = (Seen::default(), Gated::new(OnCancel::Ignore));
     book.open();
     let lease = LeaseConfig {
         duration: Duration::from_secs(1),

@@ -1,5 +1,5 @@
-//! Who knows of a commit wakes the sequencer at once; who does not leaves it to
-//! the next look, which these tests put off for an hour.
+//! A commit that the process knows of signals the sequencer at once. Any other commit is found by
+//! the next poll, which these tests put off for an hour.
 
 use super::*;
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger};
@@ -8,14 +8,14 @@ use outbox_tests::{Engine, LossyProxy, Lost, every_engine, every_server};
 use sea_orm::{ConnectOptions, Database, DatabaseConnection, TransactionError, TransactionTrait};
 use std::time::Instant;
 
-/// Longer than a sequencer keeps looking after a signal: the nine looks take a
-/// quarter of a second on a machine that has nothing else to do.
+/// Longer than a sequencer goes on polling after a signal: its nine polls take a quarter of a
+/// second on an idle machine.
 const AFTER_THE_HOT_WINDOW: Duration = Duration::from_millis(1_500);
-/// What "at once" may take on a busy machine; without a wake-up it is an hour.
+/// What "at once" may take on a busy machine; without a signal it is an hour.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// A queue that nobody else enqueues to, because signals are process-wide, of an outbox
-/// whose reconciler looks once, at the start.
+/// A queue that no other test enqueues to, because signals are process-wide. The reconciler of its
+/// outbox polls once, at the start.
 fn lone_queue(db: &DatabaseConnection, partitions: Partitions) -> (Queue, QueueBuilder) {
     let name = format!("waking-{}", uuid::Uuid::new_v4().simple());
     let queue = Queue::try_of(name, partitions).unwrap();
@@ -62,8 +62,8 @@ async fn connect_with_slow_commits(db: &TestDb) -> DatabaseConnection {
     db.connection().clone()
 }
 
-/// Commits messages in pairs, the second at every moment from the first one's call on to
-/// well after its commit: each must be handled without another look.
+/// Commits messages in pairs, the second at every moment from the first one's call on to well after
+/// its commit. Each must be handled without another poll.
 async fn assert_no_signal_is_lost(db: &TestDb, slow: &DatabaseConnection, kind: Kind) {
     let handler = Scripted::new(kind, |_, _| Act::Succeed);
     let (queue, builder) = lone_queue(slow, Partitions::of(1));
@@ -90,7 +90,7 @@ async fn assert_no_signal_is_lost(db: &TestDb, slow: &DatabaseConnection, kind: 
     running.stop().await;
 }
 
-/// Lets the signal that `enqueue` gave come to nothing.
+/// Waits until the signal that `enqueue` gave has come to nothing.
 async fn let_the_sequencer_rest() {
     tokio::time::sleep(AFTER_THE_HOT_WINDOW).await;
 }
@@ -104,7 +104,7 @@ async fn a_signal_during_a_commit_is_not_lost(db: &TestDb) {
 }
 
 #[every_engine]
-async fn the_commit_of_a_begun_transaction_wakes_at_once(db: &TestDb) {
+async fn the_commit_of_a_begun_transaction_signals_at_once(db: &TestDb) {
     let seen = Seen::default();
     let (queue, running) = start(db, &seen).await;
     let tx = running.outbox().begin().await.unwrap();
@@ -118,7 +118,7 @@ async fn the_commit_of_a_begun_transaction_wakes_at_once(db: &TestDb) {
 }
 
 #[every_engine]
-async fn a_transaction_wakes_at_once_when_its_work_succeeds(db: &TestDb) {
+async fn a_transaction_signals_at_once_when_its_work_succeeds(db: &TestDb) {
     let seen = Seen::default();
     let (queue, running) = start(db, &seen).await;
     let sent = queue.clone();
@@ -164,8 +164,8 @@ async fn a_transaction_whose_work_fails_leaves_nothing(db: &TestDb) {
     running.stop().await;
 }
 
-/// With the default profile, whoever commits. Half of the messages are allowed
-/// to be late, for the sake of machines that do other things too.
+/// With the default profile, and with both kinds of commit. Half of the messages may be late,
+/// because other programs may run on the machine.
 #[every_engine]
 async fn a_lone_message_takes_milliseconds_from_its_commit(db: &TestDb) {
     let seen = Seen::default();
@@ -195,16 +195,16 @@ async fn a_lone_message_takes_milliseconds_from_its_commit(db: &TestDb) {
 
 // On SQLite the sequencer waits for the writer and so for its commit.
 #[every_server]
-async fn a_plain_commit_is_found_by_the_next_look_and_flush_is_one(db: &TestDb) {
+async fn a_commit_without_a_signal_is_found_by_the_next_poll_or_by_a_flush(db: &TestDb) {
     let seen = Seen::default();
     let (queue, running) = start(db, &seen).await;
     let tx = db.connection().begin().await.unwrap();
     enqueue(&tx, &queue, message("k", 0)).await.unwrap();
     let_the_sequencer_rest().await;
     tx.commit().await.unwrap();
-    // As long as it would keep looking, had anything woken it.
+    // As long as it would go on polling, had a signal come.
     let_the_sequencer_rest().await;
-    assert_eq!(seen.count(), 0, "nobody looks");
+    assert_eq!(seen.count(), 0, "there is no poll");
     let began = Instant::now();
     running.outbox().flush();
     seen.reaches(1).await;

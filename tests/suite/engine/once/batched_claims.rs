@@ -39,7 +39,7 @@ async fn partitions_that_are_woken_together_are_claimed_together(db: &TestDb) {
     }
     drained(db).await;
     let made = db.number(claims).await - before;
-    // One by one it would be at least one for each message and one for each release.
+    // Separate claims would be at least one for each message and one for each release.
     assert!(made < 320, "{made} claims for 640 messages");
     running.stop().await;
     for (key, numbers) in seen.by_key() {
@@ -64,7 +64,7 @@ fn another_key() -> String {
 }
 
 #[postgres]
-async fn a_claim_that_waits_for_a_lock_holds_up_nobody_who_asks_later(db: &TestDb) {
+async fn a_claim_that_waits_for_a_lock_holds_up_no_later_claim(db: &TestDb) {
     let (seen, other) = (Seen::default(), another_key());
     let running = start_eager(db, &seen).await;
     for n in 0..2 {
@@ -73,10 +73,10 @@ async fn a_claim_that_waits_for_a_lock_holds_up_nobody_who_asks_later(db: &TestD
         seen.reaches(2 * (n + 1)).await;
     }
     drained(db).await;
-    let somebody = db.connect().await.begin().await.unwrap();
+    let other_process = db.connect().await.begin().await.unwrap();
     let id = partition_id("k");
     let lock = format!("SELECT 1 FROM outbox_cursor WHERE partition_id = {id} FOR UPDATE");
-    somebody.execute_unprepared(&lock).await.unwrap();
+    other_process.execute_unprepared(&lock).await.unwrap();
     commit(db.connection(), "k", 2).await;
     until_blocked(db).await;
     for n in 2..6 {
@@ -84,7 +84,7 @@ async fn a_claim_that_waits_for_a_lock_holds_up_nobody_who_asks_later(db: &TestD
         seen.reaches(n + 3).await;
     }
     assert_eq!(seen.by_key()["k"], [0, 1], "its cursor is locked");
-    somebody.rollback().await.unwrap();
+    other_process.rollback().await.unwrap();
     seen.reaches(9).await;
     drained(db).await;
     running.stop().await;
@@ -93,7 +93,7 @@ async fn a_claim_that_waits_for_a_lock_holds_up_nobody_who_asks_later(db: &TestD
 }
 
 #[postgres]
-async fn a_cursor_that_somebody_else_has_claimed_since_is_left_alone(db: &TestDb) {
+async fn a_cursor_that_another_process_has_claimed_is_left_alone(db: &TestDb) {
     let seen = Seen::default();
     let running = start_eager(db, &seen).await;
     for n in 0..3 {
@@ -111,7 +111,7 @@ async fn a_cursor_that_somebody_else_has_claimed_since_is_left_alone(db: &TestDb
         commit(db.connection(), &other, n).await;
         seen.reaches(from + 1).await;
     }
-    assert_eq!(seen.by_key()["k"], [0, 1, 2], "it is somebody else's");
+    assert_eq!(seen.by_key()["k"], [0, 1, 2], "another process has it");
     set_cursor(db, "lease_owner = NULL, lease_until = NULL").await;
     seen.reaches(24).await;
     drained(db).await;

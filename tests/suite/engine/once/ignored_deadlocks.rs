@@ -1,5 +1,5 @@
-//! On MySQL a deadlock ends the whole transaction, and what follows commits by
-//! itself; a handler that does not mention it must not get away with that.
+//! On MySQL a deadlock ends the whole transaction, and what follows commits by itself. If a handler
+//! ignores the deadlock, the engine must notice.
 
 use super::*;
 use crate::engine::support::scripted_handler::{create_ledger, ledger};
@@ -111,7 +111,7 @@ async fn a_deadlock_that_a_handler_ignores_acknowledges_nothing(db: &TestDb) {
 }
 
 #[mysql]
-async fn a_deadlock_that_a_handler_ignores_doubles_no_other_message(db: &TestDb) {
+async fn a_deadlock_that_a_handler_ignores_repeats_no_other_message(db: &TestDb) {
     let calls = assert_exact(db, 6, "k:2").await;
     assert!(
         calls.iter().all(|(_, attempts)| *attempts == 0),

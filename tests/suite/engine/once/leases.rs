@@ -1,13 +1,14 @@
-//! The lease in the database decides, at every settle.
+//! The lease in the database decides at every settlement.
 
 use super::*;
-use crate::engine::support::gated_handler::{Gated, Manners};
+use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::create_ledger;
+use crate::engine::support::ways::{WAYS, start};
 use outbox_tests::{every_engine, every_server};
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use std::time::Instant;
 
-/// What a thief of leases does.
+/// Takes the lease away, as another process would.
 const STEAL: &str = "UPDATE outbox_cursor SET lease_owner = 'thief', lease_epoch = lease_epoch + 1, \
     lease_until = NULL";
 
@@ -24,8 +25,8 @@ struct Times {
     dropped: Option<Instant>,
 }
 
-/// How late timers of this runtime are at worst, on a machine that does other
-/// things too: what is measured by the clock is allowed that much.
+/// How late timers of this runtime are at worst, on a machine that runs other programs too.
+/// Measured times may be that much later.
 #[derive(Clone, Default)]
 struct Lateness(Arc<Mutex<Duration>>);
 
@@ -84,7 +85,7 @@ impl LeasedMessageHandler for Stubborn {
 
 #[every_engine]
 async fn a_lost_lease_never_acks(db: &TestDb) {
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = orders(db.connection())
         .leased(gated.clone())
         .start()
@@ -105,7 +106,7 @@ async fn a_lost_lease_never_acks(db: &TestDb) {
 
 #[every_engine]
 async fn a_lost_lease_counts_no_failure_and_buries_nothing(db: &TestDb) {
-    let gated = Gated::new(Manners::GiveUp);
+    let gated = Gated::new(OnCancel::GiveUp);
     let running = eager_orders(db.connection())
         .lease(SHORT)
         .retry(soon(1))
@@ -116,7 +117,7 @@ async fn a_lost_lease_counts_no_failure_and_buries_nothing(db: &TestDb) {
     commit(db.connection(), "k", 0).await;
     gated.entered(1).await;
     db.execute(STEAL).await;
-    // It gives up when its token fires; with max_attempts 1 that would bury it.
+    // It gives up when its token fires; with one attempt that would make it a dead letter.
     gated.entered(2).await;
     gated.open();
     drained(db).await;
@@ -130,7 +131,7 @@ async fn a_lost_lease_counts_no_failure_and_buries_nothing(db: &TestDb) {
 
 #[every_engine]
 async fn an_expired_lease_hands_over_to_another_outbox(db: &TestDb) {
-    let (hanging, healthy) = (Gated::new(Manners::Block), Seen::default());
+    let (hanging, healthy) = (Gated::new(OnCancel::Block), Seen::default());
     let first = eager_orders(db.connection())
         .lease(SHORT)
         .leased(hanging.clone())
@@ -154,7 +155,7 @@ async fn an_expired_lease_hands_over_to_another_outbox(db: &TestDb) {
         "{:?}",
         began.elapsed()
     );
-    // What the first one says afterwards changes nothing.
+    // What the first outbox writes afterwards changes nothing.
     hanging.open();
     commit(db.connection(), "k", 2).await;
     drained(db).await;
@@ -166,7 +167,7 @@ async fn an_expired_lease_hands_over_to_another_outbox(db: &TestDb) {
 }
 
 #[every_engine]
-async fn the_token_fires_before_the_lease_ends_and_the_future_is_dropped(db: &TestDb) {
+async fn the_cancellation_token_fires_before_the_lease_ends_and_the_future_is_dropped(db: &TestDb) {
     let (stubborn, lateness) = (Stubborn::default(), Lateness::watch());
     let lease = LeaseConfig {
         duration: Duration::from_millis(1_200),
@@ -214,8 +215,8 @@ async fn the_token_fires_before_the_lease_ends_and_the_future_is_dropped(db: &Te
 
 #[every_engine]
 async fn a_commit_under_way_when_its_lease_ends_is_not_undone(db: &TestDb) {
-    // A first outbox makes queue and cursors; then the partition is another
-    // process's, for half a second.
+    // A first outbox makes queue and cursors. Then another process has the partition for half a
+    // second.
     let seen = Seen::default();
     let start = async || {
         eager_orders(&db.connect().await)
@@ -258,11 +259,11 @@ async fn a_commit_under_way_when_its_lease_ends_is_not_undone(db: &TestDb) {
     running.stop().await;
 }
 
-// While a handler's transaction is open nobody else writes to SQLite.
+// While a handler's transaction is open no other connection writes to SQLite.
 #[every_server]
 async fn a_lost_lease_rolls_the_handlers_writes_back(db: &TestDb) {
     create_ledger(db).await;
-    let gated = Gated::new(Manners::Ignore);
+    let gated = Gated::new(OnCancel::Ignore);
     let running = eager_orders(db.connection())
         .transactional(gated.clone())
         .start()
@@ -283,7 +284,7 @@ async fn a_lost_lease_rolls_the_handlers_writes_back(db: &TestDb) {
 #[every_server]
 async fn a_transaction_that_outlives_its_lease_is_rolled_back(db: &TestDb) {
     create_ledger(db).await;
-    let (hanging, healthy) = (Gated::new(Manners::Block), Gated::new(Manners::Ignore));
+    let (hanging, healthy) = (Gated::new(OnCancel::Block), Gated::new(OnCancel::Ignore));
     healthy.open();
     let start = async |gated: &Gated| {
         eager_orders(&db.connect().await)
@@ -312,4 +313,24 @@ async fn a_transaction_that_outlives_its_lease_is_rolled_back(db: &TestDb) {
         db.texts("SELECT note FROM ledger ORDER BY note").await,
         ["k:0", "k:1"]
     );
+}
+
+#[every_engine]
+async fn a_claim_says_how_long_its_lease_is(db: &TestDb) {
+    create_ledger(db).await;
+    for way in WAYS {
+        let gated = Gated::new(OnCancel::Ignore);
+        let running = start(db, way, &gated).await;
+        commit(db.connection(), "k", 0).await;
+        gated.entered(1).await;
+        let milliseconds = LeaseConfig::default().duration.as_millis();
+        let held = format!(
+            "SELECT COUNT(*) FROM outbox_cursor WHERE consumer = '{}' \
+             AND lease_owner IS NOT NULL AND lease_ms = {milliseconds}",
+            way.0
+        );
+        assert_eq!(db.number(&held).await, 1, "{}", way.0);
+        gated.open();
+        running.stop().await;
+    }
 }

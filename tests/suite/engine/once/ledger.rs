@@ -1,4 +1,4 @@
-//! Exactly once with the database: the ledger balances whatever handlers do.
+//! Exactly once with the database: the ledger balances, whatever the handlers do.
 
 use super::*;
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};

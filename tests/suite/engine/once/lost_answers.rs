@@ -1,4 +1,5 @@
-//! A settlement's commit is lost, or only the answer to it: what is said afterwards is so.
+//! The commit of a settlement is lost, or only the reply to it. What the outbox then logs and
+//! announces is true.
 
 use super::*;
 use crate::captured_log::{lines, listen};
@@ -7,7 +8,7 @@ use outbox_tests::{Engine, LossyProxy, Lost, every_server};
 use sea_orm::{ConnectOptions, Database};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What only a settlement that buries says.
+/// A statement that only a settlement with a dead letter sends.
 const BURIES: &str = "INSERT INTO outbox_dead_letter";
 
 struct RejectAll;
@@ -19,7 +20,7 @@ impl LeasedMessageHandler for RejectAll {
     }
 }
 
-/// An outbox behind a proxy that loses what is said of a burial.
+/// An outbox behind a proxy that loses the commit of a dead letter, or the reply.
 struct Lossy {
     queue: Queue,
     proxy: LossyProxy,
@@ -69,11 +70,11 @@ impl Lossy {
     }
 }
 
-/// What is logged of a settlement of which nobody knows whether it is written.
+/// Logged of a settlement that may be written or not.
 const UNKNOWN: &str = "it may be written or not";
 
-/// Only the answer is lost, and somebody else has claimed the partition before we know more.
-async fn a_burial_that_somebody_overtakes(db: &TestDb, test: &str, concurrency: u32) {
+/// Only the reply is lost, and another process has claimed the partition before we know more.
+async fn a_dead_letter_that_another_process_overtakes(db: &TestDb, test: &str, concurrency: u32) {
     let lossy = Lossy::start(db, test, Lost::Answer, concurrency).await;
     commit_many(db, &lossy.queue, "k", 0..1).await;
     lossy.proxy.failed().await;
@@ -97,7 +98,7 @@ async fn a_burial_that_somebody_overtakes(db: &TestDb, test: &str, concurrency: 
     lossy.running.stop().await;
 }
 
-async fn a_burial_whose_answer_is_lost(db: &TestDb, test: &str, concurrency: u32) {
+async fn a_dead_letter_whose_reply_is_lost(db: &TestDb, test: &str, concurrency: u32) {
     let lossy = Lossy::start(db, test, Lost::Answer, concurrency).await;
     commit_many(db, &lossy.queue, "k", 0..1).await;
     lossy.proxy.failed().await;
@@ -127,29 +128,29 @@ async fn a_burial_whose_answer_is_lost(db: &TestDb, test: &str, concurrency: u32
 }
 
 #[every_server]
-async fn a_burial_is_announced_although_the_answer_to_it_was_lost(db: &TestDb) {
-    a_burial_whose_answer_is_lost(db, "answer", 1).await;
+async fn a_dead_letter_is_announced_although_the_reply_to_its_commit_was_lost(db: &TestDb) {
+    a_dead_letter_whose_reply_is_lost(db, "answer", 1).await;
 }
 
 #[every_server]
-async fn so_is_one_among_many_keys(db: &TestDb) {
-    a_burial_whose_answer_is_lost(db, "answer-keys", 4).await;
+async fn a_dead_letter_among_many_keys_is_announced_although_the_reply_was_lost(db: &TestDb) {
+    a_dead_letter_whose_reply_is_lost(db, "answer-keys", 4).await;
 }
 
 #[every_server]
-async fn a_burial_whose_answer_was_lost_is_announced_although_it_was_overtaken(db: &TestDb) {
-    a_burial_that_somebody_overtakes(db, "overtaken", 1).await;
+async fn a_dead_letter_is_announced_although_another_process_claimed_before_the_reply(db: &TestDb) {
+    a_dead_letter_that_another_process_overtakes(db, "overtaken", 1).await;
 }
 
 #[every_server]
-async fn so_is_an_overtaken_one_among_many_keys(db: &TestDb) {
-    a_burial_that_somebody_overtakes(db, "overtaken-keys", 4).await;
+async fn a_dead_letter_among_many_keys_is_announced_although_another_process_claimed(db: &TestDb) {
+    a_dead_letter_that_another_process_overtakes(db, "overtaken-keys", 4).await;
 }
 
-/// Somebody else claims the message meanwhile and handles it. The cursor is then just
-/// where our burial would have left it.
+/// Another process claims the message meanwhile and handles it. The cursor is then just where our
+/// settlement would have left it.
 #[every_server]
-async fn what_somebody_else_did_is_not_taken_for_a_burial_of_ours(db: &TestDb) {
+async fn a_settlement_of_another_process_is_not_taken_for_ours(db: &TestDb) {
     let lossy = Lossy::start(db, "commit", Lost::Commit, 1).await;
     commit_many(db, &lossy.queue, "k", 0..1).await;
     lossy.proxy.failed().await;
@@ -159,8 +160,8 @@ async fn what_somebody_else_did_is_not_taken_for_a_burial_of_ours(db: &TestDb) {
     )
     .await;
     lossy.proxy.go_on();
-    eventually("that nobody knows", async || lossy.log(UNKNOWN) == 1).await;
-    assert_eq!(lossy.log("nothing was written"), 0, "nobody knows");
+    eventually("that it is unknown", async || lossy.log(UNKNOWN) == 1).await;
+    assert_eq!(lossy.log("nothing was written"), 0, "it is unknown");
     assert_eq!(
         (lossy.told(), lossy.log("went to the dead letters")),
         (0, 0)
@@ -172,9 +173,9 @@ async fn what_somebody_else_did_is_not_taken_for_a_burial_of_ours(db: &TestDb) {
     lossy.running.stop().await;
 }
 
-/// A commit that is lost is made again.
+/// A commit that is lost is tried again.
 #[every_server]
-async fn a_burial_whose_commit_was_lost_is_made_and_announced_once(db: &TestDb) {
+async fn a_dead_letter_whose_commit_was_lost_is_written_and_announced_once(db: &TestDb) {
     let lossy = Lossy::start(db, "again", Lost::Commit, 1).await;
     commit_many(db, &lossy.queue, "k", 0..1).await;
     lossy.proxy.failed().await;

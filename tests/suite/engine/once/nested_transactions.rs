@@ -60,7 +60,7 @@ impl TransactionalMessageHandler for Keeping {
         if let (Some(ending), "k:6") = (self.ends_midway, &*text)
             && let Some(nested) = self.pop()
         {
-            // Whether it still can be is the database's to say.
+            // The database decides whether that is still possible.
             let _ = match ending {
                 Ending::RollBack => nested.rollback().await,
                 Ending::Commit => nested.commit().await,
@@ -138,22 +138,22 @@ async fn assert_exact_midway(db: &TestDb, ending: Ending) {
 }
 
 #[every_engine]
-async fn a_nested_transaction_given_up_midway_takes_no_other_message_along(db: &TestDb) {
+async fn a_nested_transaction_rolled_back_midway_undoes_no_other_message(db: &TestDb) {
     assert_exact_midway(db, Ending::RollBack).await;
 }
 
 #[every_engine]
-async fn a_nested_transaction_committed_midway_doubles_nothing(db: &TestDb) {
+async fn a_nested_transaction_committed_midway_repeats_nothing(db: &TestDb) {
     assert_exact_midway(db, Ending::Commit).await;
 }
 
-/// Unlike a drop this waits for who uses the connection.
+/// Unlike a drop this waits for the statement that uses the connection.
 async fn give_up(nested: DatabaseTransaction) {
     let _ = nested.rollback().await;
 }
 
 #[every_engine]
-async fn a_nested_transaction_that_is_given_up_later_loses_nothing(db: &TestDb) {
+async fn a_nested_transaction_that_is_rolled_back_later_loses_nothing(db: &TestDb) {
     assert_exact(db, 10, give_up).await;
 }
 
@@ -163,7 +163,7 @@ async fn a_nested_transaction_kept_by_a_batch_of_one_loses_nothing(db: &TestDb) 
 }
 
 #[every_engine]
-async fn a_nested_transaction_that_is_committed_later_doubles_nothing(db: &TestDb) {
+async fn a_nested_transaction_that_is_committed_later_repeats_nothing(db: &TestDb) {
     assert_exact(db, 10, async |nested| {
         // Whether it still can be is the database's to say.
         let _ = nested.commit().await;

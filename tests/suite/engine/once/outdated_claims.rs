@@ -1,5 +1,5 @@
-//! A claim on PostgreSQL that began before somebody else's settlement and locks the
-//! cursor after it: it must not go by what it read before.
+//! A claim on PostgreSQL that began before another process's settlement and locks the cursor after
+//! it. The claim must not use what it read before.
 
 use super::*;
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted};
@@ -8,9 +8,9 @@ use outbox_tests::postgres;
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use std::time::Instant;
 
-/// Makes every claim of connections opened from now on wait, after its snapshot is
-/// taken and before it locks the cursor, while somebody holds advisory lock 7: a
-/// lease that is not free makes it ask for the time.
+/// Makes every claim of connections opened from now on wait, after its snapshot is taken and before
+/// it locks the cursor, while advisory lock 7 is held. A lease that is not free makes the claim ask
+/// for the time.
 async fn hold_claims_up(db: &TestDb) {
     db.execute(
         "CREATE SCHEMA slow; \
@@ -35,15 +35,15 @@ async fn a_claim_that_began_before_a_failure_was_written_does_not_overlook_it(db
         let queue = Outbox::builder(db.connect().await).queue("orders", QUEUE.partitions());
         handler.serve(queue).start().await.unwrap()
     };
-    // Makes the cursors. Then the message is another process's, whose lease
-    // is over, but which is still at work.
+    // Makes the cursors. Then another process has the message; its lease is over, but it is still
+    // at work.
     start().await.stop().await;
     commit(db.connection(), "k", 0).await;
     let partition = partition_id("k");
-    let place = format!("partition_id = {partition} AND consumer = 'LeasedEach'");
+    let cursor = format!("partition_id = {partition} AND consumer = 'LeasedEach'");
     db.execute(&format!(
         "UPDATE outbox_cursor SET lease_owner = 'other', lease_epoch = 7, claimed_seq = 1, \
-         lease_until = {} WHERE {place}",
+         lease_until = {} WHERE {cursor}",
         db.from_now(-1_000)
     ))
     .await;
@@ -64,7 +64,7 @@ async fn a_claim_that_began_before_a_failure_was_written_does_not_overlook_it(db
     let settle = db.connection().begin().await.unwrap();
     let give_back = format!(
         "UPDATE outbox_cursor SET claimed_seq = 0, lease_epoch = 8, lease_owner = NULL, \
-         lease_until = NULL WHERE {place} AND lease_epoch = 7"
+         lease_until = NULL WHERE {cursor} AND lease_epoch = 7"
     );
     let failed = format!(
         "INSERT INTO outbox_attempt (partition_id, consumer, seq, failures, not_before) \

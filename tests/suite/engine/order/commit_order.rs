@@ -1,4 +1,4 @@
-//! Within a key, in the order in which transactions committed.
+//! Messages of a key come in the order in which their transactions committed.
 
 use super::*;
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};

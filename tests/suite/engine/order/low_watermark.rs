@@ -1,4 +1,5 @@
-//! On PostgreSQL a sequencer does not look below its mark: nothing may be there.
+//! On PostgreSQL a sequencer does not read below the low watermark: no unsequenced row can appear
+//! there.
 
 use super::*;
 use outbox_tests::postgres;
@@ -15,8 +16,8 @@ async fn last_id(db: &TestDb) -> i64 {
         .await
 }
 
-/// Delivers lists of 600 until the mark is above `id`: it rises with a later pass than
-/// the one that took the messages, once nobody older is at work.
+/// Delivers lists of 600 until the low watermark is above `id`. It rises with a later pass than the
+/// one that took the messages, once no older transaction is open.
 async fn until_above(db: &TestDb, seen: &Seen, id: i64) {
     let count = || seen.by_key().get("filler").map_or(0, Vec::len);
     for _ in 0..50 {
@@ -27,11 +28,14 @@ async fn until_above(db: &TestDb, seen: &Seen, id: i64) {
             return;
         }
     }
-    panic!("the mark does not rise: {} of {id}", low_id(db).await);
+    panic!(
+        "the low watermark does not rise: {} of {id}",
+        low_id(db).await
+    );
 }
 
 #[postgres]
-async fn the_mark_stays_below_a_transaction_that_is_still_open_and_its_message_is_delivered(
+async fn the_low_watermark_stays_below_an_open_transaction_and_its_message_is_delivered(
     db: &TestDb,
 ) {
     let seen = Seen::default();
@@ -58,7 +62,7 @@ async fn the_mark_stays_below_a_transaction_that_is_still_open_and_its_message_i
 }
 
 #[postgres]
-async fn a_savepoint_hides_no_message_from_the_mark(db: &TestDb) {
+async fn a_savepoint_hides_no_message_from_the_low_watermark(db: &TestDb) {
     let seen = Seen::default();
     let running = start_eager(db, &seen).await;
     until_above(db, &seen, 0).await;
@@ -112,7 +116,7 @@ async fn a_long_list_on_a_bare_connection_stays_in_order_while_others_send(db: &
 }
 
 #[postgres]
-async fn messages_below_the_mark_are_found_and_the_mark_is_forgotten(db: &TestDb) {
+async fn messages_below_the_low_watermark_are_found_and_it_is_reset(db: &TestDb) {
     let seen = Seen::default();
     start_eager(db, &seen).await.stop().await;
     // As if ids began anew, in a table that was emptied by hand.
@@ -140,7 +144,7 @@ async fn pages(db: &TestDb) -> i64 {
 }
 
 #[postgres]
-async fn an_old_transaction_does_not_make_every_pass_walk_over_what_was_taken_since(db: &TestDb) {
+async fn an_old_transaction_does_not_make_every_pass_scan_what_was_taken_since(db: &TestDb) {
     db.execute("CREATE EXTENSION pg_stat_statements").await;
     let old = db.connect().await;
     old.execute_unprepared("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class")

@@ -1,19 +1,19 @@
-//! On PostgreSQL a queue's partitions are found where they were last.
+//! On PostgreSQL a sequencer remembers the row version of each partition, and finds the row there.
 
 use super::*;
 use outbox_tests::{Engine, PrivateServer, postgres, run_at};
 use sea_orm::{ConnectionTrait, TransactionTrait};
 
 #[postgres]
-async fn a_pass_whose_partition_moved_under_it_goes_on_from_where_that_is(db: &TestDb) {
+async fn a_pass_follows_its_partition_to_a_new_row_version(db: &TestDb) {
     let seen = Seen::default();
     let running = start_eager(db, &seen).await;
     for n in 0..3 {
         commit(db.connection(), "k", n).await;
         seen.reaches(n + 1).await;
     }
-    // The pass has taken the message and waits for the partition; what it then
-    // finds in that place is not there any more.
+    // The pass has taken the message and waits for the partition; the row version that it then
+    // locks is no longer the newest.
     let other = db.connect().await.begin().await.unwrap();
     other
         .execute_unprepared("SELECT 1 FROM outbox_partition FOR UPDATE")
@@ -35,7 +35,7 @@ async fn a_pass_whose_partition_moved_under_it_goes_on_from_where_that_is(db: &T
 }
 
 #[test]
-fn sequencers_in_each_others_way_raise_no_error_in_the_server() {
+fn competing_sequencers_raise_no_error_in_the_server() {
     let server = PrivateServer::start(Engine::Postgres);
     let url = server.url().to_owned();
     run_at(Engine::Postgres, &url, |db| {
@@ -44,8 +44,8 @@ fn sequencers_in_each_others_way_raise_no_error_in_the_server() {
             let running = start_eager(db, &seen).await;
             commit(db.connection(), "k", 0).await;
             seen.reaches(1).await;
-            // Each time the pass has seen the partition and waits for it, and finds that it
-            // was changed meanwhile.
+            // Each time the pass has read the partition, waits for it, and finds that it was
+            // changed meanwhile.
             for n in 1..20 {
                 let other = db.connect().await.begin().await.unwrap();
                 other
@@ -61,7 +61,7 @@ fn sequencers_in_each_others_way_raise_no_error_in_the_server() {
                 other.commit().await.unwrap();
                 seen.reaches(n + 1).await;
             }
-            // And several processes, whose passes come between each other's look and lock.
+            // Then several processes, whose passes come between each other's read and lock.
             let others = [start_eager(db, &seen).await, start_eager(db, &seen).await];
             let sending = (0..8).map(|key| async move {
                 for n in 0..100 {
@@ -88,7 +88,7 @@ fn sequencers_in_each_others_way_raise_no_error_in_the_server() {
 }
 
 #[postgres]
-async fn a_partition_that_is_missing_is_named_and_its_messages_stay(db: &TestDb) {
+async fn a_missing_partition_is_named_in_the_log_and_its_messages_stay(db: &TestDb) {
     crate::captured_log::listen();
     let queue = Queue::of("logged-missing", Partitions::of(2));
     let seen = Seen::default();

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 /// What a waiting handler does about cancellation.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Manners {
+pub(crate) enum OnCancel {
     /// Nothing: it waits on, until it is dropped.
     Ignore,
     /// It blocks its thread: it cannot even be dropped.
@@ -25,7 +25,7 @@ pub(crate) enum Manners {
 pub(crate) struct Gated {
     pub(crate) seen: Seen,
     pub(crate) attempts: Arc<Mutex<Vec<u32>>>,
-    manners: Manners,
+    on_cancel: OnCancel,
     gate: Arc<Semaphore>,
     open: Arc<AtomicBool>,
     asked: Arc<AtomicBool>,
@@ -45,11 +45,11 @@ impl Drop for Unfinished {
 }
 
 impl Gated {
-    pub(crate) fn new(manners: Manners) -> Self {
+    pub(crate) fn new(on_cancel: OnCancel) -> Self {
         Self {
             seen: Seen::default(),
             attempts: Arc::default(),
-            manners,
+            on_cancel,
             gate: Arc::new(Semaphore::new(0)),
             open: Arc::default(),
             asked: Arc::default(),
@@ -93,9 +93,9 @@ impl Gated {
         let mut unfinished = Unfinished(self.dropped.clone(), true);
         self.attempts.lock().unwrap().push(message.attempts());
         self.seen.add(message);
-        let result = match self.manners {
-            Manners::FailOnce if message.attempts() == 0 => HandlerResult::retry("the first time"),
-            Manners::Ignore | Manners::FailOnce => {
+        let result = match self.on_cancel {
+            OnCancel::FailOnce if message.attempts() == 0 => HandlerResult::retry("the first time"),
+            OnCancel::Ignore | OnCancel::FailOnce => {
                 let asked = tokio::select! {
                     biased;
                     () = ctx.cancellation().cancelled() => true,
@@ -107,13 +107,13 @@ impl Gated {
                 }
                 HandlerResult::Success
             }
-            Manners::Block => {
+            OnCancel::Block => {
                 tokio::task::block_in_place(|| {
                     tokio::runtime::Handle::current().block_on(self.enter());
                 });
                 HandlerResult::Success
             }
-            Manners::GiveUp => tokio::select! {
+            OnCancel::GiveUp => tokio::select! {
                 () = self.enter() => HandlerResult::Success,
                 () = ctx.cancellation().cancelled() => HandlerResult::retry("cancelled"),
             },

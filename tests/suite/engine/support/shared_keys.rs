@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sea_orm::{ConnectionTrait, DatabaseConnection, TransactionTrait};
 
-/// Keys that several producers share. Who holds a key's number commits with it, so
+/// Keys that several producers share. The producer that holds a key's number commits with it, so
 /// the numbers of a key are its commit order.
 #[derive(Default)]
 pub(crate) struct Keys(BTreeMap<String, tokio::sync::Mutex<usize>>);
@@ -38,7 +38,7 @@ impl Keys {
                     let _ = tx.rollback().await;
                 }
                 let mut number = number.lock().await;
-                // A race that the producer itself lost is its own to run again.
+                // If the producer itself loses a race, it tries again.
                 while let Err(error) = once(db, queue, key, *number, &mut random).await {
                     assert!(
                         error.contains("serialize") || error.contains("eadlock"),

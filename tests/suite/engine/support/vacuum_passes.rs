@@ -2,8 +2,8 @@
 
 use super::super::*;
 
-/// Waits until vacuum was at work after this call, in an outbox that serves the
-/// queue `marker`: it deletes the message that is sent there.
+/// Waits until vacuum was at work after this call. The outbox must serve the queue `marker`: vacuum
+/// deletes the message that is sent there.
 pub(crate) async fn a_pass_of_vacuum(db: &TestDb) {
     const MARKER: Queue = Queue::of("marker", Partitions::of(1));
     // The first may be deleted by a pass that was under way.

@@ -1,4 +1,4 @@
-//! The ways to serve a consumer, for what must hold of each.
+//! The ways to serve a consumer, for promises that hold for each.
 
 use super::super::*;
 use super::gated_handler::Gated;

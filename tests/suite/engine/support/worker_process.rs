@@ -44,7 +44,7 @@ impl Worker {
         kib * 1024
     }
 
-    /// SIGKILL: it can tell nobody.
+    /// SIGKILL: it can say nothing before it ends.
     pub(crate) fn kill(&mut self) {
         self.0.kill().expect("kill");
         self.0.wait().expect("wait");

@@ -51,14 +51,14 @@ pub(crate) fn parse_sabotage(name: &str) -> Option<Sabotage> {
 }
 
 /// What a process is told: `ROLE URL DIRECTORY [SABOTAGE]`.
-pub(crate) struct Orders {
+pub(crate) struct Arguments {
     pub(crate) role: Role,
     pub(crate) url: String,
     pub(crate) directory: PathBuf,
     pub(crate) sabotage: Option<String>,
 }
 
-impl Orders {
+impl Arguments {
     pub(crate) fn to_arguments(&self) -> Vec<String> {
         let directory = self.directory.display().to_string();
         let mut arguments = vec![self.role.name().to_owned(), self.url.clone(), directory];
@@ -82,26 +82,26 @@ impl Orders {
 /// Told when the process is to end.
 pub(crate) type Ending = watch::Receiver<bool>;
 
-pub(crate) async fn run(orders: Orders) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
-    if let Some(name) = &orders.sabotage {
+    if let Some(name) = &arguments.sabotage {
         sabotage::commit(parse_sabotage(name).ok_or("no such sabotage")?);
     }
     let ending = ending();
-    let journal = Journal::open(&orders.directory)?;
-    let db = connect(&orders.url).await?;
+    let journal = Journal::open(&arguments.directory)?;
+    let db = connect(&arguments.url).await?;
     let producing = async {
-        if orders.role != Role::Worker {
+        if arguments.role != Role::Worker {
             producer::run(&db, &journal, ending.clone()).await;
         }
         Ok(())
     };
     let working = async {
-        if orders.role != Role::Producer {
+        if arguments.role != Role::Producer {
             worker::run(&db, &journal, ending.clone()).await?;
         }
         Ok::<(), Box<dyn std::error::Error>>(())

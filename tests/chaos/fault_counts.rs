@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Default)]
-pub(crate) struct Tally(Mutex<BTreeMap<&'static str, u64>>);
+pub(crate) struct FaultCounts(Mutex<BTreeMap<&'static str, u64>>);
 
-impl Tally {
+impl FaultCounts {
     pub(crate) fn add(&self, what: &'static str, count: u64) {
         *self.lock().entry(what).or_default() += count;
     }
@@ -17,7 +17,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for FaultCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self.lock();
         let parts: Vec<String> = counts

@@ -1,6 +1,6 @@
 //! The processes of a run: started, killed, and started again.
 
-use crate::member::{Orders, Role};
+use crate::process::{Arguments, Role};
 use crate::proxy::Proxy;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A process that is started again whenever it ends.
-pub(crate) struct Member {
+pub(crate) struct Process {
     name: String,
-    orders: Orders,
+    arguments: Arguments,
     /// What its connections go through; none on SQLite.
     pub(crate) proxy: Option<Proxy>,
     clock: Option<FakeClock>,
@@ -41,16 +41,16 @@ impl FakeClock {
     }
 }
 
-impl Member {
+impl Process {
     pub(crate) fn new(
         name: String,
-        orders: Orders,
+        arguments: Arguments,
         proxy: Option<Proxy>,
         clock: Option<FakeClock>,
     ) -> Self {
         Self {
             name,
-            orders,
+            arguments,
             proxy,
             clock,
             wanted: AtomicBool::new(true),
@@ -58,27 +58,27 @@ impl Member {
         }
     }
 
-    /// Not started before it is enlisted.
+    /// Not started until the supervisor is told to.
     pub(crate) fn later(self) -> Self {
         self.wanted.store(false, Ordering::Release);
         self
     }
 
     pub(crate) fn role(&self) -> Role {
-        self.orders.role
+        self.arguments.role
     }
 
     pub(crate) fn clock(&self) -> Option<&FakeClock> {
         self.clock.as_ref()
     }
 
-    /// Sends a signal; false if there is nobody to get it.
+    /// Sends a signal; false if no process is running.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
         let child = self.lock();
         let pid = child
             .as_ref()
             .and_then(|child| i32::try_from(child.id()).ok());
-        // It is ours until somebody has waited for it, which takes the same lock.
+        // It is ours until a thread has waited for it, which takes the same lock.
         let sent = pid
             .and_then(Pid::from_raw)
             .map(|pid| kill_process(pid, signal));
@@ -105,7 +105,7 @@ impl Member {
         let log = File::options().append(true).create(true).open(path)?;
         let mut command = Command::new(std::env::current_exe()?);
         command
-            .args(self.orders.to_arguments())
+            .args(self.arguments.to_arguments())
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log);
@@ -130,59 +130,66 @@ impl Member {
 }
 
 /// All processes. They are killed with it.
-pub(crate) struct Crew {
+pub(crate) struct Supervisor {
     directory: PathBuf,
-    pub(crate) members: Vec<Member>,
+    pub(crate) processes: Vec<Process>,
 }
 
-impl Crew {
-    pub(crate) fn new(directory: PathBuf, members: Vec<Member>) -> Self {
-        Self { directory, members }
+impl Supervisor {
+    pub(crate) fn new(directory: PathBuf, processes: Vec<Process>) -> Self {
+        Self {
+            directory,
+            processes,
+        }
     }
 
     /// Those that produce, or those that work.
-    pub(crate) fn of(&self, role: Role) -> Vec<&Member> {
-        let member = |member: &&Member| member.role() == role || member.role() == Role::Both;
-        self.members.iter().filter(member).collect()
+    pub(crate) fn of(&self, role: Role) -> Vec<&Process> {
+        let process = |process: &&Process| process.role() == role || process.role() == Role::Both;
+        self.processes.iter().filter(process).collect()
     }
 
-    /// Starts whoever ended, again and again.
+    /// Starts again, without end, every process that ended.
     pub(crate) async fn keep_alive(&self) {
         loop {
-            for member in &self.members {
-                member.revive(&self.directory).expect("a process");
+            for process in &self.processes {
+                process.revive(&self.directory).expect("a process");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
     /// Starts those of a role that wait for it.
-    pub(crate) fn enlist(&self, role: Role) {
-        for member in self.members.iter().filter(|member| member.role() == role) {
-            member.wanted.store(true, Ordering::Release);
+    pub(crate) fn start_all(&self, role: Role) {
+        for process in self
+            .processes
+            .iter()
+            .filter(|process| process.role() == role)
+        {
+            process.wanted.store(true, Ordering::Release);
         }
     }
 
-    /// Ends those of a role in order. Says who did not end in time.
-    pub(crate) async fn dismiss(&self, role: Role, patience: Duration) -> Vec<String> {
-        let members: Vec<&Member> = self.members.iter().filter(|m| m.role() == role).collect();
-        for member in &members {
-            member.wanted.store(false, Ordering::Release);
-            member.signal(Signal::TERM);
+    /// Stops the processes of a role in order. Returns those that did not end in time.
+    pub(crate) async fn stop_all(&self, role: Role, patience: Duration) -> Vec<String> {
+        let processes: Vec<&Process> = self.processes.iter().filter(|m| m.role() == role).collect();
+        for process in &processes {
+            process.wanted.store(false, Ordering::Release);
+            process.signal(Signal::TERM);
         }
         let deadline = Instant::now() + patience;
-        while members.iter().any(|member| member.is_running()) && Instant::now() < deadline {
+        while processes.iter().any(|process| process.is_running()) && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let stuck = members.iter().filter(|member| member.is_running());
-        stuck.map(|member| member.name.clone()).collect()
+        let stuck = processes.iter().filter(|process| process.is_running());
+        stuck.map(|process| process.name.clone()).collect()
     }
 }
 
-impl Drop for Crew {
+impl Drop for Supervisor {
     fn drop(&mut self) {
-        for member in &self.members {
-            if let Some(mut child) = member.lock().take() {
+        for process in &self.processes {
+            if let Some(mut child) = process.lock().take() {
                 let _ = child.kill();
                 let _ = child.wait();
             }

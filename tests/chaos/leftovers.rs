@@ -1,4 +1,4 @@
-//! After the last fault: everything is delivered, and nothing is left lying around.
+//! After the last fault everything is delivered, and nothing is left over.
 
 use outbox_tests::{Engine, TestDb};
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ async fn rows(db: &TestDb) -> Vec<i64> {
     rows
 }
 
-/// With workers at rest: transactions that somebody forgot.
+/// While the workers are idle: transactions that one of them forgot to end.
 pub(crate) async fn open_transactions(db: &TestDb) -> Vec<String> {
     let open = match db.engine() {
         Engine::Postgres => {
@@ -63,13 +63,13 @@ pub(crate) async fn open_transactions(db: &TestDb) -> Vec<String> {
     until_none(db, open, "open transactions").await
 }
 
-/// With nobody there any more: leases and connections.
+/// After all processes have ended: leases and connections.
 pub(crate) async fn leases_and_connections(db: &TestDb) -> Vec<String> {
     let leases = "SELECT COUNT(*) FROM outbox_cursor \
                   WHERE lease_until IS NOT NULL OR lease_owner IS NOT NULL";
     let mut left = until_none(db, leases, "leases").await;
     let connections = match db.engine() {
-        // Those of members have a process id for a name.
+        // The connections of the processes have a process id for a name.
         Engine::Postgres => {
             "SELECT COUNT(*) FROM pg_stat_activity \
              WHERE datname = current_database() AND application_name ~ '^[0-9]+$'"

@@ -1,8 +1,8 @@
-//! What everybody in a run agrees on: queues, consumers, keys and tables.
+//! What all processes of a run agree on: queues, consumers, keys and tables.
 //!
-//! A key has a counter row that a producer updates before it enqueues, so that the
-//! transactions of one key never overlap and `n` is the order of their commits. Each
-//! event has a `mark` that no other event ever had, whatever was rolled back.
+//! A key has a counter row that a producer updates before it enqueues, so that the transactions
+//! of one key never overlap and `n` is the order of their commits. Each event has a `mark` that no
+//! other event ever had, not even one that was rolled back.
 
 use outbox_runtime::{LeaseConfig, Mode, Partitions, Queue, RetryPolicy};
 use outbox_tests::{Engine, TestDb};
@@ -28,7 +28,7 @@ pub(crate) const RETRY: RetryPolicy = RetryPolicy {
     jitter: true,
 };
 
-/// Who reads a queue.
+/// A consumer of a queue.
 pub(crate) struct Consumer {
     pub(crate) queue: Queue,
     pub(crate) name: &'static str,
