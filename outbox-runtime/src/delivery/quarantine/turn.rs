@@ -9,7 +9,7 @@ use crate::delivery::processor::PartitionState;
 /// Whether the turn has the right to work on a suspect that must be alone.
 #[derive(Default)]
 pub(crate) struct TurnQuarantine {
-    /// ConnectionCache until what was done in solitude is acknowledged, with the next claim.
+    /// Kept until what was done in solitude is acknowledged, with the next claim.
     solitude: Option<Solitude>,
 }
 
