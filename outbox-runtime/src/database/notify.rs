@@ -7,6 +7,10 @@ use sea_orm::{DatabaseConnection, DbErr};
 /// What a listener heard.
 pub(crate) enum Heard {
     /// Something was enqueued to these queues.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "nobody says it")
+    )]
     Queues(Vec<QueueId>),
     /// The connection was lost and is there again. Something may have been said meanwhile.
     Reconnected,

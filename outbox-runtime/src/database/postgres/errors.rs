@@ -1,5 +1,6 @@
 //! What an error means, by its code.
 
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use crate::database::errors::ErrorClass;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use sea_orm::sqlx::error::DatabaseError;
