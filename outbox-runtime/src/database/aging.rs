@@ -1,5 +1,5 @@
-//! Time that passes at once, for tests: the clock is the database's and cannot be
-//! moved, so everything that it is compared with moves the other way.
+//! Time that passes at once, for tests. The clock is the database's and cannot be moved. So all times
+//! that it is compared with move the other way.
 
 use super::cursor::micros;
 use super::statement::{Run, statements, values};

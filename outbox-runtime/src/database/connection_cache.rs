@@ -1,13 +1,13 @@
-//! Connections that are kept from one statement to the next while there is work.
+//! The connection cache: connections that stay with us from one statement to the next.
 //!
-//! A pool asks a connection whether it is alive when it is taken, and again when it
-//! comes back: three round trips for one. So on PostgreSQL, whose hot path is one
-//! statement at a time, a connection that has just worked is kept for the next
-//! statement. It goes back to the pool when a statement fails or is abandoned, when it
-//! was idle for a second, and after a minute whatever happens, so that the pool's own
-//! rules about age hold. At most a quarter of a pool is kept: nobody waits for a
-//! connection that we do not use. Once the outbox stops none is kept, so that its user can
-//! close the pool.
+//! A pool asks a connection whether it is alive when it is taken, and again when it comes back. That
+//! makes three round trips of one. On PostgreSQL the hot path is one statement at a time. So a
+//! connection that has just worked stays here for the next statement.
+//!
+//! It goes back to the pool when a statement fails or is abandoned, when it was idle for a second, and
+//! after a minute in any case, so that the pool's own rules about age hold. At most a quarter of the
+//! pool is cached, so that no user waits for a connection that we do not use. When the outbox stops,
+//! all go back, so that its user can close the pool.
 
 #[cfg(feature = "postgres")]
 use super::postgres::connections;
@@ -17,7 +17,7 @@ use sea_orm::{
 };
 use std::pin::Pin;
 
-/// The pool of a user, and the connections of it that are kept.
+/// The pool of a user, and the connections of it that are cached.
 pub(crate) struct ConnectionCache {
     pool: DatabaseConnection,
     #[cfg(feature = "postgres")]
@@ -44,8 +44,8 @@ impl ConnectionCache {
         self.postgres.release_idle();
     }
 
-    /// Gives everything back and keeps nothing from now on; what is in use goes back when
-    /// its statement is over.
+    /// Gives all connections back and caches none from now on. A connection in use goes back when its
+    /// statement is over.
     pub(crate) fn close(&self) {
         #[cfg(feature = "postgres")]
         self.postgres.close();
@@ -53,7 +53,7 @@ impl ConnectionCache {
 }
 
 impl ConnectionCache {
-    /// Runs a query and hands its rows over one by one: who keeps only some of them needs
+    /// Runs a query and hands its rows over one by one: a caller that keeps only some of them needs
     /// memory for no more.
     pub(crate) async fn query_each(
         &self,
@@ -96,7 +96,7 @@ impl ConnectionTrait for ConnectionCache {
     }
 }
 
-/// For engines without connections that are kept.
+/// For engines whose connections are not cached.
 impl StreamTrait for ConnectionCache {
     type Stream<'a> = QueryStream;
 

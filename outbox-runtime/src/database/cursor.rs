@@ -1,12 +1,15 @@
-//! A consumer's place in a partition: claim, acknowledge, settle.
+//! The cursor of a consumer in a partition: claiming messages, and acknowledging them.
 //!
-//! Invariants: progress is written only by who holds the lease, matched by owner
-//! *and* epoch; every claim raises the epoch; `claimed_seq > processed_seq` under
-//! a lease that is over means that a claim died, and then messages are claimed
-//! one at a time until that claim is passed, and a death is charged before each handler runs
-//! ([`attempts`](super::attempts)). A message with a record of attempts is claimed alone too, unless
-//! the record says that it is done. An empty poll writes nothing. If the cursor names us as owner
-//! but we hold no claim, the answer to our claim was lost: we may claim again at once.
+//! Invariants:
+//! - Only the process that holds the lease writes progress. Owner *and* epoch must match.
+//! - Every claim raises the epoch.
+//! - `claimed_seq > processed_seq` under a lease that is over means that a claim died. Then messages are
+//!   claimed one at a time until that claim is passed, and a death is charged before each handler
+//!   runs ([`attempts`](super::attempts)).
+//! - A message with a record of attempts is claimed alone too, unless the record says that it is done.
+//! - An empty poll writes nothing.
+//! - If the cursor names us as owner but we hold no claim, the reply to our claim was lost. We may
+//!   claim again at once.
 
 use super::attempts::Attempts;
 use super::connection_cache::ConnectionCache;
@@ -22,15 +25,15 @@ pub(crate) struct Ack {
     pub(crate) epoch: i64,
     /// Everything up to here is done.
     pub(crate) processed: i64,
-    /// The number and id of the last message that is done, or of the next one. A server that
-    /// crashed may have lost the claim and the numbers, and given the epoch and the numbers
-    /// away again: this is what tells.
+    /// Sequence number and id of the last message that is done, or of the next one. A server that
+    /// crashed may have lost the claim and the numbering, and may have given epoch and numbers again.
+    /// If this message has another number now, the acknowledgement does not count.
     pub(crate) anchor: (i64, i64),
     /// What stays marked as claimed: more than `processed` while recovering.
     pub(crate) claimed: i64,
     /// Whether one of the done messages has a record of attempts.
     pub(crate) forget_attempts: bool,
-    /// The message for which a death was charged, which it did not die.
+    /// The message that was charged with a death and whose handler returned.
     pub(crate) charged: Option<i64>,
 }
 
@@ -40,10 +43,10 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) owner: &'a str,
     pub(crate) lease: Duration,
     pub(crate) limit: u32,
-    /// How many bytes of payloads it takes: it ends with the message that reaches this.
+    /// How many bytes of payloads it takes. It ends with the message that reaches this.
     pub(crate) most_bytes: i64,
     pub(crate) ack: Option<Ack>,
-    /// Where the cursor was last, for engines that find it sooner by that.
+    /// The row version of the cursor that we saw last. Some engines find the row sooner by it.
     pub(crate) row_version: Option<&'a RowVersion>,
     /// Suspects of a process's death to leave alone.
     pub(crate) refuse: Refuse,
@@ -61,8 +64,8 @@ impl ClaimRequest<'_> {
     }
 }
 
-/// A cursor as PostgreSQL had it last, after a claim that found nothing unusual. As long
-/// as it is still that version, nothing of it has changed.
+/// The row version of a cursor on PostgreSQL, after a claim that found nothing unusual. As long as the
+/// row has this version, the cursor has not changed.
 pub(crate) struct RowVersion {
     pub(crate) ctid: String,
     /// The transaction that wrote it.
@@ -92,7 +95,7 @@ pub(crate) fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// A claim in the usual case: the cursor is as it was left, and nothing failed.
+/// A request for a claim in the usual case: the cursor is as we left it, and no message failed.
 pub(crate) struct QuickClaim {
     pub(crate) partition_id: PartitionId,
     pub(crate) consumer: String,
@@ -102,7 +105,7 @@ pub(crate) struct QuickClaim {
     pub(crate) processed: i64,
     /// The claim that this acknowledges, if any.
     pub(crate) epoch: Option<i64>,
-    /// Where it acknowledges: see [`Ack`].
+    /// The anchor of what it acknowledges: see [`Ack`].
     pub(crate) anchor: (i64, i64),
     pub(crate) limit: u32,
     pub(crate) most_bytes: i64,
@@ -154,12 +157,12 @@ pub(crate) struct Claimed {
     pub(crate) epoch: i64,
     /// The record of the next message, which is then claimed alone.
     pub(crate) attempts: Option<Attempts>,
-    /// Whether it was written by the outermost transaction, as far as the engine
-    /// tells: inside a savepoint that somebody left open it could be undone.
+    /// Whether the outermost transaction wrote it, as far as the engine tells. Inside a savepoint that
+    /// a handler left open, it could be undone.
     pub(crate) outermost: bool,
     /// Whether there are more messages than their bytes allow.
     pub(crate) cut: bool,
-    /// Where the cursor is now, for the next claim.
+    /// The row version of the cursor now, for the next claim.
     pub(crate) row_version: Option<RowVersion>,
     /// The messages; none if there is nothing to do.
     pub(crate) rows: Vec<RawRow>,
@@ -182,7 +185,7 @@ impl Claimed {
     }
 }
 
-/// A message as the tables have it. Without a body if somebody deleted it.
+/// A message as the tables have it. It has no body if somebody deleted that.
 pub(crate) struct RawRow {
     pub(crate) seq: i64,
     pub(crate) id: i64,
@@ -306,8 +309,8 @@ pub(crate) async fn processed<C: ConnectionTrait>(
     row.map_or(Ok(0), |row| row.try_get_by("processed_seq"))
 }
 
-/// Moves the cursor inside the transaction of a handler, keeping the lease.
-/// False if the lease was lost: then the transaction must be rolled back.
+/// Moves the cursor inside the transaction of a handler, and keeps the lease. False if the lease was
+/// lost: then the caller must roll back.
 pub(crate) async fn advance<C: ConnectionTrait>(
     conn: &C,
     partition_id: PartitionId,

@@ -1,8 +1,8 @@
 //! Writing messages: `outbox_body` and `outbox_incoming`.
 //!
-//! Invariant: bodies are written before the incoming rows that refer to them,
-//! and all incoming rows of a call in one statement. So on a bare connection
-//! a failure leaves bodies nobody refers to, never half of a list enqueued.
+//! Invariant: bodies are written before the incoming rows that refer to them, and all incoming rows of
+//! a call are one statement. So a failure on a bare connection may leave bodies that nobody refers
+//! to. It never leaves half of a list enqueued.
 
 use super::contract;
 use crate::queue::{QueueId, Slot};
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// A checked message, ready to be written.
 pub(crate) struct NewRow {
     pub(crate) slot: Slot,
-    /// Random bits, which with the id make a unique one.
+    /// Random bits. With the id they make the unique id.
     pub(crate) nonce: i64,
     pub(crate) event_type: Cow<'static, str>,
     pub(crate) key: Vec<u8>,

@@ -1,11 +1,9 @@
-//! Bodies that nobody refers to: what a producer on a bare connection left when it failed
-//! between its two statements. On PostgreSQL these are one, so there are none.
+//! Bodies that nobody refers to. A producer on a bare connection leaves one if it fails between its
+//! two statements. On PostgreSQL these are one statement, so there are no orphans.
 //!
-//! No index leads from a body to its message, so whether there is one takes a look at all
-//! of `outbox_incoming` and `outbox_outgoing`. That is done only for bodies older than an
-//! hour, for thousands of them at a time, and on MySQL in one process at a time. There we read
-//! without locks and delete by primary key: nobody who enqueues is waited for. On SQLite a pass
-//! is the writer only while it deletes what it has found.
+//! No index leads from a body to its message. To find out whether there is one, a pass reads all of
+//! `outbox_incoming` and `outbox_outgoing`. So it looks only at bodies older than an hour, thousands
+//! at a time.
 
 use super::contract;
 use sea_orm::{DatabaseConnection, DbErr};

@@ -1,4 +1,4 @@
-//! How far messages have come: what waits for its number, and where a consumer is.
+//! How far messages have come: which wait for a sequence number, and where a consumer is.
 
 use super::statement::{Run, Statement, statements, values};
 use crate::queue::{PartitionId, Queue, QueueId};
@@ -18,8 +18,8 @@ statements! { EVERY;
     SEQUENCES = "SELECT id, sequence FROM outbox_partition WHERE id BETWEEN $first AND $last";
 }
 
-/// The ids between which a queue has committed messages without a number, in partitions
-/// that exist; `None` if there are none.
+/// The first and the last id of committed messages without a sequence number, in partitions that
+/// exist. `None` if there are no such messages.
 pub(crate) async fn unsequenced<C: ConnectionTrait>(
     conn: &C,
     queue: &Queue,
@@ -32,7 +32,7 @@ pub(crate) async fn unsequenced<C: ConnectionTrait>(
     Ok(first.map(|first| (first, last)))
 }
 
-/// The first of them between these ids that still has no number.
+/// The first of them between these ids that still has no sequence number.
 pub(crate) async fn first_unsequenced<C: ConnectionTrait>(
     conn: &C,
     queue: &Queue,
@@ -57,7 +57,7 @@ async fn end_of_incoming<C: ConnectionTrait>(
     row.map(|row| row.try_get_by("id")).transpose()
 }
 
-/// Where a consumer is in each partition of a queue. None of a consumer that was removed.
+/// The last sequence number that a consumer has done, by partition. Empty if it was removed.
 pub(crate) async fn places<C: ConnectionTrait>(
     conn: &C,
     queue_id: QueueId,

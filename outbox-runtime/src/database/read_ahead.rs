@@ -1,5 +1,5 @@
-//! What a consumer with many keys at a time asks: the lease alone, and messages
-//! beyond those it knows.
+//! What a consumer that runs many keys at a time asks for: the lease alone, and the messages behind
+//! those that it knows.
 
 use super::attempts::Attempts;
 use super::cursor::{MessageColumns, RawRow, micros, millis};
@@ -18,16 +18,16 @@ statements! { EVERY;
 pub(crate) struct Held {
     pub(crate) epoch: i64,
     pub(crate) processed: i64,
-    /// More than `processed` if the last one who had it died.
+    /// More than `processed` if the process that held the lease before has died.
     pub(crate) claimed: i64,
 }
 
-/// What came of asking for a lease.
+/// The answer to a request for a lease.
 pub(crate) enum Acquired {
     Held(Held),
     /// There is nothing to do, or the queue is paused.
     Nothing,
-    /// Somebody else has it.
+    /// Another process holds it.
     Busy,
 }
 

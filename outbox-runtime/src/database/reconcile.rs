@@ -10,7 +10,7 @@ use sea_orm::{DatabaseConnection, DbErr, QueryResult};
 pub(crate) enum Waiting {
     /// A queue is paused.
     Paused { queue_id: QueueId },
-    /// A queue has rows without a number.
+    /// A queue has messages without a sequence number.
     Unsequenced { queue_id: QueueId },
     /// It has some where the sequencer no longer looks.
     BelowLowWatermark { queue_id: QueueId },
@@ -21,9 +21,9 @@ pub(crate) enum Waiting {
     },
 }
 
-/// Finds everything that waits in the given queues, in one query. A thorough look also finds rows
-/// that are not expected to exist, and may walk over many that are deleted. Says on the way which
-/// consumers a process is there for, if any are given.
+/// Finds everything that waits in the given queues, in one query. A thorough poll also finds rows that
+/// are not expected to exist, and may walk over many that are deleted. On the way it writes the
+/// heartbeats that are given.
 pub(crate) async fn waiting(
     db: &DatabaseConnection,
     queue_ids: &[QueueId],

@@ -1,8 +1,7 @@
-//! Queues, partitions and consumers: made known to the database at start.
+//! Registering queues, partitions and consumers, at start.
 //!
-//! Everything here may be repeated and may run in many processes at once. What is there
-//! is only read, at every start but the first; what is missing is inserted, then read back
-//! under the queue's row lock.
+//! Everything here may be repeated, and may run in many processes at once. What is there is only
+//! read. What is missing is inserted, and then read back under the row lock of the queue.
 
 use super::statement::{Run, statements, values};
 use super::transaction::begin;
@@ -47,7 +46,7 @@ statements! { EVERY;
     RESUME = "UPDATE outbox_queue SET paused = FALSE WHERE id = $queue";
 }
 
-/// What is in the way of registering a queue.
+/// Why a queue cannot be registered.
 #[derive(Debug)]
 pub(crate) enum QueueConflict {
     /// The queue is registered with another number of partitions.
@@ -110,7 +109,7 @@ pub(crate) async fn queue(
     Ok(Ok(()))
 }
 
-/// What is in the way of these queues, of which some may not be registered; nothing is written.
+/// Which of these queues could not be registered, and why. Nothing is written.
 pub(crate) async fn conflicts<'q>(
     db: &DatabaseConnection,
     queues: &'q [Queue],
@@ -145,10 +144,10 @@ fn same_queue(row: &QueryResult, queue: &Queue) -> Result<Result<(), QueueConfli
     Ok(Ok(()))
 }
 
-/// Registers a consumer of a registered queue. The first consumer of a queue
-/// gets everything, for nothing is deleted without one; a later one starts where
-/// each partition is now, or at what is still there. One that is known with all its
-/// types is only noted as seen, and nothing is locked for it.
+/// Registers a consumer of a registered queue. The first consumer of a queue gets everything, because
+/// nothing is deleted without a consumer. A later one starts where each partition is now, or at the
+/// oldest message that is still there. A consumer that is registered with all its types gets a
+/// heartbeat, and nothing is locked for it.
 pub(crate) async fn consumer(
     db: &DatabaseConnection,
     queue: &Queue,
@@ -159,7 +158,7 @@ pub(crate) async fn consumer(
             return Ok(Err(ModeConflict { found: known.mode }));
         }
         if known.event_types.is_superset(consumer.event_types) {
-            // Only a process that handles everything counts as seen.
+            // A heartbeat is of a process that handles all types.
             if known.event_types == *consumer.event_types {
                 let present = Present::new(queue.queue_id(), consumer.name, consumer.event_types);
                 seen(db, &present).await?;
@@ -236,7 +235,7 @@ async fn consumers<C: ConnectionTrait>(
 pub(crate) struct StoredConsumer {
     /// Every type any version of it ever handled; `*` stands for all.
     pub(crate) event_types: BTreeSet<String>,
-    /// How long no process was seen that handles all of them.
+    /// How long there was no heartbeat of a process that handles all of them.
     pub(crate) silent_for: Duration,
 }
 
@@ -274,7 +273,7 @@ pub(crate) async fn stored_consumer<C: ConnectionTrait>(
     })
 }
 
-/// A consumer that a process is there for, which handles these of its types.
+/// A consumer that this process serves, and the types it handles: what a heartbeat says.
 pub(crate) struct Present {
     pub(crate) queue_id: QueueId,
     pub(crate) name: String,
@@ -296,8 +295,8 @@ impl Present {
     }
 }
 
-/// Says that a process is there that handles every type of a consumer. A process
-/// that knows fewer types than were registered meanwhile changes nothing.
+/// Writes a heartbeat: a process handles every type of this consumer. If more types were registered
+/// meanwhile, it changes nothing.
 pub(crate) async fn seen(db: &DatabaseConnection, present: &Present) -> Result<(), DbErr> {
     let values = values! {
         queue: present.queue_id,
@@ -312,7 +311,7 @@ fn types_text(event_types: &BTreeSet<String>) -> String {
     serde_json::Value::from_iter(event_types.iter().map(String::as_str)).to_string()
 }
 
-/// Forgets a consumer: its cursors, failed attempts, and that it exists.
+/// Removes a consumer, its cursors and its records of attempts.
 /// Returns whether there was one.
 pub(crate) async fn remove_consumer(
     db: &DatabaseConnection,

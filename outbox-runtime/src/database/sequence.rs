@@ -1,9 +1,11 @@
-//! From incoming to outgoing: committed rows get their numbers.
+//! From incoming to outgoing: committed rows get their sequence numbers.
 //!
-//! Invariants: one sequencer of a queue at a time, by the queue's row lock, taken
-//! with SKIP LOCKED and never waited for; rows are taken in the order of their ids;
-//! numbers have no gaps; a row of a partition beyond the count stays. A pass
-//! that would take more rows than it writes fails as a whole.
+//! Invariants:
+//! - One sequencer of a queue at a time, by the row lock of the queue. It is taken with SKIP LOCKED
+//!   and never waited for.
+//! - Rows are taken in the order of their ids. Sequence numbers have no gaps.
+//! - A row of a partition beyond the count stays.
+//! - A pass that would take more rows than it writes fails as a whole.
 
 use super::connection_cache::ConnectionCache;
 use super::contract;
@@ -37,7 +39,7 @@ impl Sequenced {
     }
 }
 
-/// Where PostgreSQL has a queue's partitions, as of the last pass that went well.
+/// Where PostgreSQL had the rows of a queue's partitions after the last pass that succeeded.
 #[derive(Default)]
 pub(crate) struct PartitionRows {
     pub(crate) known: BTreeMap<PartitionId, String>,

@@ -1,5 +1,5 @@
-//! The end of a claim that did not go well: progress, the failed attempt and dead
-//! letters, all or nothing, and only for who holds the lease.
+//! Settling: the end of a claim that did not simply go well. Progress, failed attempts and dead
+//! letters are written together or not at all, and only by the process that holds the lease.
 
 use super::attempts::{self, AttemptNote};
 use super::cursor::micros;
@@ -17,7 +17,7 @@ pub(crate) struct Burial {
     pub(crate) reason: String,
 }
 
-/// The end of a claim that did not go well, or of a whole one at shutdown.
+/// What is written at the end of a claim that did not simply go well, or that a stop ended.
 pub(crate) struct Settlement<'a> {
     pub(crate) queue: &'a str,
     pub(crate) partition_id: PartitionId,
@@ -143,20 +143,20 @@ async fn move_cursor<C: ConnectionTrait>(conn: &C, s: &Settlement<'_>) -> Result
 pub(crate) enum Found {
     /// It is written, and the cursor is as it left it. With the ids of the dead letters.
     Settled(Vec<Option<i64>>),
-    /// Its dead letters are written, and somebody has moved the cursor since.
+    /// Its dead letters are written, and another process has moved the cursor since.
     Overtaken(Vec<Option<i64>>),
-    /// Nothing says that it is written, or that it is not.
+    /// Nothing proves that it is written, or that it is not.
     Unknown,
 }
 
-/// Looks for a settlement that the cursor refuses after an answer was lost: maybe that was the
-/// answer to its commit.
+/// Looks for a settlement whose answer was lost and that the cursor refuses now. Maybe the lost answer
+/// was the one to its commit.
 ///
-/// A settlement raises the epoch by one. Where the lease was kept, the next epoch under our
-/// name is proof: who holds a lease writes one settlement after the other. Where it was
-/// given back, the next epoch may also be somebody else's claim, acknowledged since: then
-/// the cursor is where we would have left it by chance at most, and no letter is there.
-/// Behind somebody else's claim the letters are what is left as proof. If ours was lost and
+/// A settlement raises the epoch by one. If the lease was kept, the next epoch under our name is
+/// proof, because a process that holds a lease writes one settlement after the other. If the lease
+/// was given back, the next epoch may also be another process's claim, which it has acknowledged. Then
+/// the cursor is where we would have left it by chance at most, and the dead letters are missing.
+/// Behind another process's claim, the dead letters are the only proof. If our settlement was lost and
 /// that process has buried the same messages, they are announced twice.
 pub(crate) async fn find_settled(
     db: &DatabaseConnection,

@@ -1,4 +1,4 @@
-//! What there is to see: backlogs, cursors, leases, failures, rows nobody owns.
+//! What an operator sees: backlogs, cursors, leases, failures, and rows that no process takes.
 
 use super::attempts::Attempts;
 use super::statement::{Run, statements, values};
@@ -13,7 +13,7 @@ pub(crate) struct QueueRow {
     pub(crate) incoming: i64,
 }
 
-/// A consumer's place in a partition.
+/// The cursor of a consumer in a partition.
 pub(crate) struct CursorRow {
     pub(crate) partition_id: PartitionId,
     pub(crate) consumer: String,

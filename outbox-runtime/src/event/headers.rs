@@ -16,7 +16,7 @@ use std::fmt;
 ///
 /// Some names are reserved, in lower and upper case.
 ///
-/// | name | who sets it | what it means |
+/// | name | set by | what it means |
 /// |---|---|---|
 /// | `traceparent`, `tracestate` | you | the trace that the message belongs to, as [W3C Trace Context] defines it |
 /// | `correlation-id` | you | an id that all messages of one business process share |
