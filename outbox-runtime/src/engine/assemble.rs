@@ -6,8 +6,7 @@ use crate::delivery::claim_batcher::ClaimBatcher;
 use crate::delivery::consumer::Consumer;
 use crate::delivery::failure_log::FailureLog;
 use crate::delivery::guard::Stop;
-use crate::delivery::route::{Handler, Route, Routes};
-use crate::handler::AnyHandler;
+use crate::delivery::route::{Route, Routes};
 use crate::queue::{Queue, signal};
 use crate::registry::{Mode, events};
 use crate::service::dispatcher::Dispatcher;
@@ -176,7 +175,7 @@ fn routes(specs: Vec<RouteSpec>) -> Routes {
     let mut routes = Routes::default();
     for spec in specs {
         let route = Route {
-            handler: spec.handler.into(),
+            handler: spec.handler,
             retry: spec.retry,
             batch: spec.batch,
             timeout: spec.timeout,
@@ -184,18 +183,6 @@ fn routes(specs: Vec<RouteSpec>) -> Routes {
         routes.add(spec.event_types.as_ref(), route);
     }
     routes
-}
-
-/// Delivery calls handlers in a form of its own.
-impl From<AnyHandler> for Handler {
-    fn from(handler: AnyHandler) -> Self {
-        match handler {
-            AnyHandler::LeasedEach(handler) => Self::LeasedEach(handler),
-            AnyHandler::LeasedBatch(handler) => Self::LeasedBatch(handler),
-            AnyHandler::TransactionalEach(handler) => Self::TransactionalEach(handler),
-            AnyHandler::TransactionalBatch(handler) => Self::TransactionalBatch(handler),
-        }
-    }
 }
 
 fn permits(count: u32) -> Arc<Semaphore> {

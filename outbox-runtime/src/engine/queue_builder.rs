@@ -2,7 +2,6 @@
 
 use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec, WINDOW};
 use crate::config::{LeaseConfig, RetryPolicy};
-use crate::delivery::route::Handler;
 use crate::handler::{
     AnyHandler, LeasedHandler, LeasedMessageHandler, TransactionalHandler,
     TransactionalMessageHandler,
@@ -154,7 +153,7 @@ impl QueueBuilder {
             self.builder.consumers.push(ConsumerSpec {
                 queue,
                 name: self.consumer,
-                mode: Handler::from(handler.clone()).mode(),
+                mode: handler.mode(),
                 lease: self.lease,
                 batch: self.batch,
                 concurrency: self.concurrency,

@@ -13,8 +13,8 @@ pub(crate) mod states;
 #[doc(hidden)]
 pub mod typed;
 
-pub(crate) use any::AnyHandler;
 pub use any::Mode;
+pub(crate) use any::{AnyHandler, concluded};
 pub use batch::Batch;
 pub(crate) use batch::Progress;
 pub use context::Ctx;

@@ -3,7 +3,6 @@
 use super::message::{ctx_with, message};
 use crate::database::aging;
 use crate::database::transaction::handler_options;
-use crate::delivery::route::Handler;
 use crate::engine::{OutboxBuilder, Passes};
 use crate::event::Event;
 use crate::handler::{HandlerResult, OutboxMessage};
@@ -160,7 +159,7 @@ impl TestOutbox {
             message.event_type()
         );
         let ctx = ctx_with(message, self.passes.states().clone());
-        let handler = Handler::from(registration.handler());
+        let handler = registration.handler();
         if registration.mode == Mode::Leased {
             return handler.call_with_one(None, message.clone(), &ctx).await;
         }

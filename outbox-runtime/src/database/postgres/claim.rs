@@ -49,7 +49,11 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
         Some(_) => &ACKNOWLEDGE_AND_CLAIM,
         None => &CLAIM,
     };
-    let rows = statement.query(conn, values).await?;
+    of_rows(&statement.query(conn, values).await?)
+}
+
+/// What a claim found; no rows if the cursor is locked, or not free.
+fn of_rows(rows: &[QueryResult]) -> Result<Claimed, DbErr> {
     let Some(first) = rows.first() else {
         return Ok(Claimed::busy());
     };
@@ -77,7 +81,7 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
         rows: Vec::with_capacity(rows.len()),
     };
     let columns = MessageColumns::of(first)?;
-    for row in &rows {
+    for row in rows {
         if let Some(seq) = row.try_get_by::<Option<i64>, _>("seq")? {
             let done = row.try_get_by("done")?;
             let row = columns.read(row, seq)?;
@@ -97,9 +101,7 @@ pub(in crate::database) async fn claim<C: ConnectionTrait>(
     Ok(claimed)
 }
 
-/// What became of each request; `None` where it was not the usual case. Of each the rows are
-/// connections up to the one that reaches its bytes: a window in the statement would cost every
-/// message a tenth more. The next claim asks for no more than these.
+/// The answer to each request; `None` where it was not the usual case.
 pub(in crate::database) async fn claim_together(
     connections: &ConnectionCache,
     requests: &[QuickClaim],
@@ -128,47 +130,82 @@ pub(in crate::database) async fn claim_together(
         owner: owner,
         asynchronous_commit: asynchronous_commit,
     };
-    let mut claims: Vec<Option<Claimed>> = requests.iter().map(|_| None).collect();
-    let mut bytes = vec![0; requests.len()];
-    let mut columns: Option<MessageColumns> = None;
-    let each = |row: QueryResult| {
+    let mut answers = Answers::to(requests);
+    let statement = CLAIM_TOGETHER.bind(Engine::Postgres, values)?;
+    connections
+        .query_each(statement, |row| answers.add(&row))
+        .await?;
+    Ok(answers.claims)
+}
+
+/// The answers to requests, row by row. Of each request the rows are kept up to the one that reaches
+/// its bytes. To do that in the statement would cost every message a tenth more. The next claim asks
+/// for no more than these.
+struct Answers<'r> {
+    requests: &'r [QuickClaim],
+    claims: Vec<Option<Claimed>>,
+    /// Of the payloads of each.
+    bytes: Vec<i64>,
+    /// Found in the first row that has a message.
+    columns: Option<MessageColumns>,
+}
+
+impl<'r> Answers<'r> {
+    fn to(requests: &'r [QuickClaim]) -> Self {
+        Self {
+            requests,
+            claims: requests.iter().map(|_| None).collect(),
+            bytes: vec![0; requests.len()],
+            columns: None,
+        }
+    }
+
+    fn add(&mut self, row: &QueryResult) -> Result<(), DbErr> {
         let number: i64 = row.try_get_by("number")?;
         let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
-        let (Some(claim), Some(request)) = (claims.get_mut(index), requests.get(index)) else {
+        let (Some(claim), Some(request)) = (self.claims.get_mut(index), self.requests.get(index))
+        else {
             return Err(DbErr::RecordNotFound(format!("claim {number}")));
         };
-        let epoch: i64 = row.try_get_by("lease_epoch")?;
         let seq: Option<i64> = row.try_get_by("seq")?;
-        if claim.is_none() {
-            *claim = Some(Claimed {
-                free: true,
-                acked: request.epoch.is_some(),
-                epoch,
-                row_version: Some(RowVersion {
-                    ctid: row.try_get_by("place")?,
-                    version: row.try_get_by("version")?,
-                    processed: row.try_get_by("processed_seq")?,
-                    lease: seq.map(|_| epoch),
-                }),
-                ..Claimed::busy()
-            });
+        let claim = match claim {
+            Some(claim) => claim,
+            None => claim.insert(claimed(row, request, seq)?),
+        };
+        let Some(seq) = seq else {
+            return Ok(());
+        };
+        if self.bytes[index] >= request.most_bytes {
+            claim.cut = true;
+            return Ok(());
         }
-        if let (Some(claim), Some(seq)) = (claim, seq) {
-            if bytes[index] >= request.most_bytes {
-                claim.cut = true;
-                return Ok(());
-            }
-            let row = match &columns {
-                Some(columns) => columns.read(&row, seq)?,
-                None => columns.insert(MessageColumns::of(&row)?).read(&row, seq)?,
-            };
-            let size = row.body.as_ref().map_or(0, |body| body.payload.len());
-            bytes[index] += i64::try_from(size).unwrap_or(i64::MAX);
-            claim.rows.push(row);
-        }
+        let row = match &self.columns {
+            Some(columns) => columns.read(row, seq)?,
+            None => self
+                .columns
+                .insert(MessageColumns::of(row)?)
+                .read(row, seq)?,
+        };
+        let size = row.body.as_ref().map_or(0, |body| body.payload.len());
+        self.bytes[index] += i64::try_from(size).unwrap_or(i64::MAX);
+        claim.rows.push(row);
         Ok(())
-    };
-    let statement = CLAIM_TOGETHER.bind(Engine::Postgres, values)?;
-    connections.query_each(statement, each).await?;
-    Ok(claims)
+    }
+}
+
+/// A claim as its first row has it, without messages.
+fn claimed(row: &QueryResult, request: &QuickClaim, seq: Option<i64>) -> Result<Claimed, DbErr> {
+    let epoch: i64 = row.try_get_by("lease_epoch")?;
+    Ok(Claimed {
+        free: true,
+        acked: request.epoch.is_some(),
+        epoch,
+        row_version: Some(RowVersion {
+            ctid: row.try_get_by("place")?,
+            version: row.try_get_by("version")?,
+            processed: row.try_get_by("processed_seq")?,
+            lease: seq.map(|_| epoch),
+        }),
+        ..Claimed::busy()
+    })
 }
