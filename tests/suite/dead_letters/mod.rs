@@ -4,6 +4,7 @@ mod alerts;
 mod filters;
 mod paging;
 mod requeue;
+mod slots;
 mod states;
 mod typed;
 
