@@ -30,8 +30,8 @@
 //!
 //! ```sql
 //! GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_queue, outbox_partition, outbox_consumer,
-//!     outbox_body, outbox_incoming, outbox_outgoing, outbox_cursor, outbox_attempt,
-//!     outbox_dead_letter TO worker;
+//!     outbox_incoming, outbox_outgoing, outbox_cursor, outbox_attempt, outbox_dead_letter TO worker;
+//! GRANT SELECT, INSERT, DELETE ON outbox_body TO worker;
 //! GRANT SELECT ON outbox_schema TO worker;
 //!
 //! GRANT INSERT, SELECT (id, slot) ON outbox_body TO producer;

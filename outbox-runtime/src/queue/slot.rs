@@ -38,9 +38,10 @@ impl Slot {
         Self(BY_HAND + number as u16)
     }
 
-    /// As the database has it.
-    pub(crate) fn from_stored(slot: i16) -> Self {
-        Self(slot.unsigned_abs())
+    /// As the database has it. Only a foreign producer writes a negative number. Its bits are kept,
+    /// so its partition is the one that SQL computes from it.
+    pub(crate) const fn from_stored(slot: i16) -> Self {
+        Self(slot.cast_unsigned())
     }
 
     /// As the database has it.
@@ -69,9 +70,11 @@ impl Slot {
     /// The partition that was chosen by hand, if one was.
     #[must_use]
     pub const fn chosen_partition(self) -> Option<u32> {
-        match self.0.checked_sub(BY_HAND) {
-            Some(number) => Some(number as u32),
-            None => None,
+        // Higher numbers are negative in the database. No choice of a partition makes those.
+        if self.0 >= BY_HAND && self.0 < 2 * BY_HAND {
+            Some((self.0 - BY_HAND) as u32)
+        } else {
+            None
         }
     }
 }
@@ -91,5 +94,22 @@ mod tests {
             }
         }
         assert_eq!(Slot::of_key(b"customer-7").chosen_partition(), None);
+    }
+
+    #[test]
+    fn every_number_that_the_database_can_have_stays_and_has_the_partition_that_sql_computes() {
+        for stored in i16::MIN..=i16::MAX {
+            let slot = Slot::from_stored(stored);
+            assert_eq!(slot.stored(), stored);
+            for count in [1, 4, 64] {
+                let sql = i64::from(stored) & (i64::from(count) - 1);
+                assert_eq!(
+                    i64::from(slot.partition_of(count)),
+                    sql,
+                    "{stored} of {count}"
+                );
+            }
+            assert_eq!(slot.chosen_partition().is_some(), stored >= 1 << 14);
+        }
     }
 }

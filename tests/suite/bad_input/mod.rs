@@ -4,6 +4,7 @@
 mod keys;
 mod reasons;
 mod rows;
+mod slots;
 
 use outbox::{Partitions, Queue};
 use outbox_tests::{Engine, TestDb};

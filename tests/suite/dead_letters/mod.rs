@@ -6,6 +6,7 @@ mod filters;
 mod paging;
 mod refused_requeues;
 mod requeue;
+mod slots;
 mod states;
 mod typed;
 

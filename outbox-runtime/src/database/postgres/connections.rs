@@ -31,7 +31,7 @@ pub(in crate::database) struct Connections {
 
 struct Idle {
     connections: Vec<Connection>,
-    /// How many are connections; none once it is closed.
+    /// How many may be cached; none once it is closed.
     most: usize,
 }
 

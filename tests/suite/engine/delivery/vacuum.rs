@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::support::vacuum_passes::bodies_of;
 use outbox_runtime::{Outbox, OutboxProfile};
 use outbox_tests::{Engine, PrivateServer, engines, every_engine, every_server, run_at};
-use sea_orm::TransactionTrait;
+use sea_orm::{ConnectionTrait, TransactionTrait};
 
 #[every_engine]
 async fn twenty_thousand_messages_leave_nothing_behind(db: &TestDb) {
@@ -99,6 +99,41 @@ async fn records_of_attempts_behind_the_cursor_are_deleted(db: &TestDb) {
     running.stop().await;
 }
 
+/// As after a crash that brings rows back and of which no connection tells.
+#[every_engine]
+async fn rows_that_come_back_where_vacuum_has_been_are_deleted_without_any_error(db: &TestDb) {
+    let seen = Seen::default();
+    let mut profile = OutboxProfile::default();
+    profile.vacuum.idle_interval = Duration::from_millis(20);
+    let running = Outbox::builder(db.connection().clone())
+        .profile(profile)
+        .queue("orders", QUEUE.partitions())
+        .leased(seen.clone())
+        .start()
+        .await
+        .unwrap();
+    commit_many(db, &QUEUE, "k", 0..10).await;
+    seen.reaches(10).await;
+    drained(db).await;
+    let tx = db.connection().begin().await.unwrap();
+    for seq in 1..=3 {
+        let id = enqueue(&tx, &QUEUE, message("k", 0)).await.unwrap();
+        for sql in [
+            format!("DELETE FROM outbox_incoming WHERE id = {id}"),
+            format!(
+                "INSERT INTO outbox_outgoing (partition_id, seq, id) VALUES ({}, {seq}, {id})",
+                partition_id("k")
+            ),
+        ] {
+            tx.execute_unprepared(&sql).await.unwrap();
+        }
+    }
+    tx.commit().await.unwrap();
+    drained(db).await;
+    running.stop().await;
+    assert_eq!(seen.count(), 10, "they were delivered long ago");
+}
+
 /// Delivers 200 messages, waits until they are deleted, and crashes the server at once.
 /// Says how many rows came back.
 async fn crash_after_deletion(db: &TestDb, server: &PrivateServer, seen: &Seen) -> i64 {
@@ -111,7 +146,7 @@ async fn crash_after_deletion(db: &TestDb, server: &PrivateServer, seen: &Seen) 
         sea_orm::DbBackend::Postgres,
         "SELECT COUNT(*) FROM outbox_outgoing",
     );
-    let rows = sea_orm::ConnectionTrait::query_one_raw(&fresh, rows).await;
+    let rows = fresh.query_one_raw(rows).await;
     rows.unwrap().unwrap().try_get_by_index(0).unwrap()
 }
 
