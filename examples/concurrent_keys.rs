@@ -1,5 +1,5 @@
 //! Many keys of a partition at a time, each key in order: `concurrency = 8`. A slow
-//! or failing customer holds up their own orders and nobody else's; without it the whole
+//! or failing customer holds up only the orders of that customer. Without it the whole
 //! partition would wait.
 
 use outbox::prelude::*;
@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// One partition, so that everything is in everything's way.
+/// One partition, so that every message is behind all earlier ones.
 #[outbox_event(queue = "example.steps", partitions = 1, name = "step.taken", key = customer)]
 #[derive(Serialize, Deserialize)]
 struct StepTaken {
@@ -16,7 +16,7 @@ struct StepTaken {
     step: u32,
 }
 
-/// Who took which step, in the order they were handled.
+/// Which customer took which step, in the order in which the steps were handled.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<(String, u32)>>>);
 
@@ -51,7 +51,7 @@ async fn follow(step: Message<StepTaken>, State(diary): State<Diary>) -> Result<
         );
         return Err(HandlerError::retry("mallory is the last to get up"));
     }
-    tokio::time::sleep(Duration::from_millis(20)).await; // a call to somewhere
+    tokio::time::sleep(Duration::from_millis(20)).await; // a call of another service
     say("handled", format!("{customer}'s step {number}"));
     diary.write(customer, *number);
     Ok(())
@@ -89,10 +89,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
             return Err(format!("{customer}'s steps are out of order").into());
         }
     }
-    // Mallory fails until all others are done: had they waited for her, none would be.
+    // Mallory fails until all others are done. If they waited for her, no step would be handled.
     say(
         "checked",
-        "every customer in order; nobody waited for mallory",
+        "every customer in order; no other waited for mallory",
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! One event, two consumers, each with its own progress, retries and dead letters:
-//! while mail is down the statistics go on, and nothing has to be sent twice.
+//! One event, two consumers, each with its own progress, retries and dead letters.
+//! While mail is down the statistics go on, and nothing has to be sent twice.
 //! Payloads are stored once, however many consumers there are.
 
 use outbox::prelude::*;
@@ -22,7 +22,7 @@ struct MailServer {
     sent: Arc<AtomicUsize>,
 }
 
-/// Talks to the world, so it is leased: at least once.
+/// Sends mail, a side effect outside this database, so it is leased: at least once.
 #[outbox_handler(mode = leased, consumer = "welcome_mail", retry(base = "100ms", max = "200ms"), max_attempts = 100)]
 async fn welcome(
     user: UserRegistered,

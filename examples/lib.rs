@@ -1,4 +1,4 @@
-//! What the examples share: where the database is, a warehouse, and words.
+//! What the examples share: a database, waiting for a condition, and printing what happens.
 
 pub mod warehouse;
 
@@ -15,7 +15,7 @@ pub struct ExampleDb {
     _directory: Option<tempfile::TempDir>,
 }
 
-/// Connects to `DATABASE_URL`, or to a new SQLite file that goes when the
+/// Connects to `DATABASE_URL`, or to a new SQLite file that is deleted when the
 /// program ends.
 ///
 /// # Errors
@@ -88,10 +88,10 @@ pub fn prove(word: &str, what: impl Display, proof: &str) {
     println!("{word:<12} {:<42} {proof}", what.to_string());
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 ///
 /// # Errors
-/// If it is not after 30 seconds.
+/// If it is still false after 30 seconds.
 pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !condition().await {

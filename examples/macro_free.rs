@@ -1,6 +1,6 @@
-//! The runtime alone: bytes instead of typed events, a type that implements a trait
-//! instead of an annotated function. For a program that forwards what it does not
-//! understand, or that must not depend on procedural macros.
+//! The runtime alone: bytes instead of typed events, and a type that implements a trait
+//! instead of an annotated function. This is for a program that forwards messages without
+//! decoding them, or that must not depend on procedural macros.
 
 use outbox::{
     Ctx, HandlerResult, LeasedMessageHandler, NewMessage, Outbox, OutboxMessage, OutboxProfile,
@@ -12,10 +12,10 @@ use std::error::Error;
 use std::time::Duration;
 use tokio::sync::mpsc::{Sender, channel};
 
-/// Its id and partitions are computed from the name: nothing is looked up.
+/// Its id and those of its partitions are computed from the name: nothing is looked up.
 const READINGS: Queue = Queue::of("example.readings", Partitions::of(2));
 
-/// Passes bytes on; would do so to a broker, a socket or a file.
+/// Passes bytes on; a real program would send them to a broker, a socket or a file.
 struct Forward(Sender<String>);
 
 #[async_trait]

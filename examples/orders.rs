@@ -1,9 +1,10 @@
-//! The whole story, checked as it goes: orders are placed with their events, one is
-//! rolled back, a ledger is kept exactly, a warehouse fails and recovers, a poison order
-//! is buried, repaired and replayed, and a worker is killed in the middle of its work.
-//! A line for each thing that happens: the word, what it was, and what it proves.
+//! The whole story, checked as it goes. Orders are placed with their events, and one is
+//! rolled back. A ledger gets each order exactly once. A warehouse fails and recovers. An order
+//! that can never be shipped becomes a dead letter, is repaired and requeued. A worker is killed in
+//! the middle of its work. The program prints a line for each thing that happens: a word, what it
+//! was, and what it proves.
 //!
-//! `cargo run --example orders` needs nothing: it uses SQLite in a temporary file.
+//! `cargo run --example orders` needs no set-up: it uses SQLite in a temporary file.
 //! `DATABASE_URL=postgres://…` or `mysql://…` runs it there instead.
 
 use outbox::prelude::*;
@@ -24,7 +25,7 @@ struct OrderCreated {
     total_cents: i64,
 }
 
-/// At least once, outside any transaction: calls the world.
+/// At least once, outside any transaction: a side effect outside this database.
 #[outbox_handler(mode = leased, retry(base = "300ms", max = "1s"), lease = "2s")]
 async fn ship(
     order: Message<OrderCreated>,
@@ -117,14 +118,14 @@ async fn place(
         "" => prove(
             "committed",
             what + ", without an address",
-            "nobody can ship that",
+            "it cannot be shipped",
         ),
         _ => prove("committed", what, "the order and its event, together"),
     }
     Ok(())
 }
 
-/// A function of the user's own, generic over transaction and connection.
+/// A function of the user's own, generic over transactions and connections.
 async fn write<C: ConnectionTrait>(
     conn: &C,
     order_id: i64,
@@ -147,16 +148,12 @@ async fn roll_back(db: &DatabaseConnection) -> Result<(), Box<dyn Error>> {
     let tx = db.begin().await?;
     write(&tx, 5, "ada", "Main Street 1").await?;
     tx.rollback().await?;
-    prove(
-        "rolled back",
-        "order 5 of ada",
-        "nobody will ever hear of it",
-    );
+    prove("rolled back", "order 5 of ada", "no handler ever sees it");
     Ok(())
 }
 
-/// An order nobody can ship is set aside; its customer's next one is not held up. Then
-/// somebody looks at it, repairs it and sends it again.
+/// An order that cannot be shipped becomes a dead letter; its customer's next order is not held up.
+/// Then an operator looks at it, repairs it and sends it again.
 async fn poison(
     db: &DatabaseConnection,
     warehouse: &Warehouse,
@@ -201,7 +198,7 @@ async fn pending_letters(running: &OutboxHandle) -> Result<u64, Box<dyn Error>> 
     Ok(running.outbox().dead_letters().count(&pending).await?)
 }
 
-/// Another process takes an order, and dies before it is done with it; we take over.
+/// Another process claims an order, and dies before it has handled it; this process takes over.
 async fn take_over(
     example: &ExampleDb,
     warehouse: &Warehouse,

@@ -1,5 +1,5 @@
-//! A read model that is never wrong: balances kept by a transactional handler of
-//! batches. What it writes commits with the acknowledgement, so that a payment counts
+//! A read model that is never wrong: a transactional handler of batches keeps balances.
+//! What it writes commits with the acknowledgement. So a payment counts
 //! once, also when a batch fails half-way and is run again.
 
 use outbox::prelude::*;
@@ -93,7 +93,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let create = Schema::new(db.get_database_backend()).create_table_from_entity(balance::Entity);
     db.execute(&create).await?;
 
-    // Enqueued before anybody delivers, so that there are batches.
+    // Enqueued before the outbox starts, so that there are batches.
     let accounts = 1..=8;
     for cents in 1..=25 {
         let tx = db.begin().await?;

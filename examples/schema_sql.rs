@@ -1,4 +1,4 @@
-//! Prints the schema for somebody who applies it by hand:
+//! Prints the schema, to apply it by hand:
 //! `cargo run --example schema_sql -- postgres`.
 
 use sea_orm::DbBackend;

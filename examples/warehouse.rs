@@ -1,10 +1,10 @@
-//! The world outside: a warehouse that is closed at times.
+//! A service outside the database: a warehouse that is closed at times.
 
 use crate::prove;
 use std::sync::{Arc, Mutex};
 
-/// A warehouse that remembers what it shipped. It is closed the first two times somebody
-/// asks for order 2.
+/// A warehouse that remembers what it shipped. It is closed the first two times that it
+/// is asked for order 2.
 #[derive(Clone, Default)]
 pub struct Warehouse {
     shipped: Arc<Mutex<Vec<i64>>>,

@@ -7,9 +7,9 @@
 #   valgrind_need     installs valgrind if it is missing, or says how to
 #   faketime_need     installs libfaketime if it is missing, or says loudly that it is
 #
-# A server whose URL is already in the environment is used as it is. Data lives in
+# A server whose URL is already in the environment is used as it is. Data is in
 # a temporary directory and is removed. Durability is off, unless SERVERS_DURABLE is
-# set: these servers hold nothing that outlives a test run.
+# set: nothing in these servers is needed after a test run.
 
 SERVERS_DIR=
 SERVERS_POSTGRES_DATA=
@@ -18,8 +18,8 @@ SERVERS_MARIADB_PID=
 say() { printf '%s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# Debian keeps PostgreSQL's server programs out of PATH; the newest version wins.
-# The clients alone make such a directory too, so look for the server itself.
+# Debian keeps PostgreSQL's server programs out of PATH; take the newest version.
+# The client packages create such a directory too, so look for the server itself.
 find_postgres() {
     local server
     server=$(command -v postgres) && { dirname "$(readlink -f "$server")"; return; }
@@ -49,7 +49,7 @@ need() {
     apt_install "$@" || die "apt-get could not install $*"
 }
 
-# Without it one fault of scripts/chaos is left out: the wall clock that moves.
+# Without it scripts/chaos leaves out one fault: the wall clock that moves.
 faketime_need() {
     local found=(/usr/lib/*/faketime/libfaketimeMT.so.1)
     [ -e "${found[0]}" ] && return
@@ -57,7 +57,7 @@ faketime_need() {
         say "WARNING: libfaketime is missing and cannot be installed: no wall clock is moved" >&2
 }
 
-# Installs Debian packages; wants apt and root.
+# Installs Debian packages; needs apt and root.
 apt_install() {
     say "installing $*"
     # Installing must not start the system's own servers.
@@ -74,8 +74,8 @@ apt_install() {
     return $installed
 }
 
-# From below the ports that systems give to clients (32768 and up on Linux): a port that some
-# client has, or had a minute ago, answers nobody and cannot be listened on.
+# Below the ports that systems give to clients (32768 and up on Linux). A port that some client
+# has, or had a minute ago, does not answer, but a server cannot listen on it.
 free_port() {
     local port
     for _ in $(seq 100); do
@@ -140,7 +140,7 @@ start_mariadb() {
     say "MariaDB $("$(find_mariadbd)" --version | sed 's/.*Ver \([0-9.]*\).*/\1/') on 127.0.0.1:$port"
 }
 
-# Runs the server on the data and port that start_mariadb made; also after a crash.
+# Runs the server on the data and port that start_mariadb chose; also after a crash.
 run_mariadb() {
     local data=$SERVERS_DIR/mariadb log=$SERVERS_DIR/mariadb.log user=()
     if [ "$(id -u)" -eq 0 ]; then user=(--user=mysql); fi

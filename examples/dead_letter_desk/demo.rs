@@ -1,4 +1,4 @@
-//! Something to do for the desk: three letters, and a look at what became of them.
+//! Work for the desk: makes three letters, and checks what became of them.
 
 use outbox::prelude::*;
 use outbox::{DeadLetterFilter, DeadLetterStatus, DeadLetters, OutboxHandle};
@@ -48,7 +48,7 @@ fn pending() -> DeadLetterFilter {
 /// Two labels that could not be printed, and one that never can.
 ///
 /// # Errors
-/// If the database refuses, or the letters do not come.
+/// If the database refuses, or the letters do not appear.
 pub(crate) async fn make_letters(db: &DatabaseConnection) -> Result<(), Box<dyn Error>> {
     let running = start(db, Paper::Out).await?;
     let letters = DeadLetters::new(db.clone());

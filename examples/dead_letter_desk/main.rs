@@ -1,4 +1,4 @@
-//! A tool for whoever is on duty: it needs no running outbox, only the database.
+//! A tool for an operator: it needs no running outbox, only the database.
 //!
 //! ```text
 //! dead_letter_desk list [text]       pending letters, those whose reason has the text
@@ -8,7 +8,8 @@
 //! dead_letter_desk discard ID…       given up
 //! ```
 //!
-//! `DATABASE_URL` says where. Without a command it makes three letters and tries itself.
+//! `DATABASE_URL` names the database. Without a command it makes three letters and tries the
+//! commands on them.
 
 mod demo;
 
@@ -49,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     demo::check(&example.db).await
 }
 
-/// Letters nobody has decided on, with a text in their reason.
+/// Pending letters, with a text in their reason.
 fn pending(text: &str) -> DeadLetterFilter {
     let pending = DeadLetterFilter::new().status(DeadLetterStatus::Pending);
     pending.reason_contains(text)

@@ -1,5 +1,5 @@
-//! A small service: POST an order, GET its state, health and readiness, and a shutdown
-//! that finishes what it began.
+//! A small service: POST an order, GET its state, health and readiness. Its shutdown
+//! finishes what has begun.
 //!
 //! ```text
 //! cargo run --example axum_service            serves on PORT, or 8080, until Ctrl-C
@@ -73,7 +73,7 @@ async fn place(
     Shared(service): Shared<Service>,
     Json(new): Json<NewOrder>,
 ) -> Result<(StatusCode, Json<order::Model>), Failure> {
-    // Its commit wakes the sequencer at once; `db.begin()` would do as well.
+    // The commit of this transaction wakes the sequencer at once. `db.begin()` works too.
     let tx = service.outbox.begin().await?;
     let order = order::ActiveModel {
         customer: Set(new.customer),
@@ -94,7 +94,7 @@ async fn look(
     order.map(Json).ok_or(Failure(StatusCode::NOT_FOUND))
 }
 
-/// Ready if the database answers and nothing is so late that somebody should look.
+/// Ready if the database answers and the lag is not so large that an operator should look.
 async fn ready(Shared(service): Shared<Service>) -> Result<String, Failure> {
     let stats = service.outbox.stats().await?;
     let consumers = stats.queues.iter().flat_map(|queue| &queue.consumers);
@@ -105,7 +105,7 @@ async fn ready(Shared(service): Shared<Service>) -> Result<String, Failure> {
     }
 }
 
-/// What a client is told; the cause is for the log.
+/// What the client is told; the cause goes to the log.
 struct Failure(StatusCode);
 
 impl<E: Error> From<E> for Failure {
@@ -158,7 +158,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         try_it(&url).await?;
         let _ = stop.send(());
     }
-    // First no new requests, then no new deliveries; what runs comes to its end.
+    // First no new requests, then no new deliveries. Requests and handlers that run are finished.
     serving.await??;
     let report = running.stop().await;
     say("stopped", format!("cleanly: {}", report.clean));

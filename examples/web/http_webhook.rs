@@ -1,6 +1,6 @@
-//! A webhook that its receiver can trust: the message's unique id is the idempotency key,
-//! the same in every attempt; the answer's status decides between done, again and
-//! never. The receiver here is a local server that answers as real ones do.
+//! A webhook that its receiver can trust. The message's unique id is the idempotency key,
+//! the same in every attempt. The answer's status decides: done, try again, or
+//! reject. The receiver here is a local server that answers as real ones do.
 
 use axum::extract::{Path, State as AxumState};
 use axum::http::{HeaderMap, StatusCode};
@@ -40,7 +40,7 @@ async fn tell(
         .await?; // no answer: again, after a pause
     match answer.status() {
         status if status.is_success() => Ok(()),
-        // It says when: a time of its own instead of the policy's.
+        // The receiver says when to try again: its pause is used instead of the policy's.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let header = answer.headers().get("retry-after");
             let seconds = header.and_then(|value| value.to_str().ok()?.parse().ok());
@@ -50,7 +50,7 @@ async fn tell(
         status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
             Err(HandlerError::retry(status))
         }
-        // It will not like it any better next time: to the dead letters.
+        // Permanent failure: the message becomes a dead letter without another attempt.
         status => Err(HandlerError::reject(format!("the receiver says {status}"))),
     }
 }
@@ -109,7 +109,7 @@ const FORGETFUL: i64 = 3;
 /// The receiver knows no such invoice.
 const UNKNOWN: i64 = 4;
 
-/// Somebody else's server: what it booked, how often, and under which keys.
+/// Another company's server: what it booked, how often, and under which keys.
 #[derive(Clone, Default)]
 struct Receiver(Arc<Mutex<Books>>);
 

@@ -6,7 +6,7 @@
 //!
 //! - [`migrate`], which needs nothing else (`outbox::migrate(&db)`);
 //! - [`migrations`], appended to the list of your own sea-orm `Migrator`;
-//! - [`sql`], the text for somebody who applies it by hand.
+//! - [`sql`], the text, to apply it by hand.
 //!
 //! ```
 //! use sea_orm_migration::{MigrationTrait, MigratorTrait};
@@ -25,8 +25,8 @@
 //!
 //! # Rights
 //!
-//! Only who migrates needs rights to create tables. A process that runs handlers needs
-//! to read and write rows, a process that only produces even less; on PostgreSQL:
+//! Only a process that migrates needs rights to create tables. A process that runs handlers needs
+//! to read and write rows. A process that only produces needs even less. On PostgreSQL:
 //!
 //! ```sql
 //! GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_queue, outbox_partition, outbox_consumer,
@@ -38,8 +38,8 @@
 //! GRANT INSERT, SELECT (id) ON outbox_incoming TO producer;
 //! ```
 //!
-//! On MySQL a worker needs `UPDATE` on `outbox_schema` too, although it changes nothing there: now
-//! and then it locks a row of it with `SELECT ... FOR UPDATE`, for which MySQL demands more than
+//! On MySQL a worker needs `UPDATE` on `outbox_schema` too, although it changes nothing there. Now
+//! and then it locks a row of it with `SELECT ... FOR UPDATE`, and for that MySQL demands more than
 //! `SELECT`. MariaDB does not.
 
 mod lock;
@@ -163,8 +163,8 @@ pub enum SchemaError {
 
 /// Brings the schema to [`SCHEMA_VERSION`]; does nothing if it is there.
 ///
-/// Safe to call from several processes at once, and again after a crash: one of
-/// them works, the others wait for it.
+/// Safe to call from several processes at once, and again after a crash: one process
+/// migrates, the others wait for it.
 ///
 /// It creates the tables in the connection's schema on PostgreSQL (the first of its `search_path`
 /// that exists), in its database on MySQL.
@@ -176,7 +176,8 @@ pub enum SchemaError {
 pub async fn migrate(db: &DatabaseConnection) -> Result<(), SchemaError> {
     match check(db).await {
         Err(SchemaError::Missing | SchemaError::Older { .. }) => {}
-        // The usual start of a service: nothing to do, no lock, no right to create tables needed.
+        // The usual start of a service: there is nothing to do. It takes no lock and needs no right to
+        // create tables.
         checked => return checked,
     }
     place::check_target(db).await?;
@@ -198,7 +199,7 @@ pub async fn down(db: &DatabaseConnection) -> Result<(), SchemaError> {
 }
 
 /// Refuses a database whose schema is missing or older than this release
-/// needs. A newer one is fine if it says so: that is a rolling deploy.
+/// needs. Accepts a newer one if it says that this release can work with it: that is a rolling deploy.
 ///
 /// # Errors
 /// [`SchemaError::Missing`], [`SchemaError::Older`], [`SchemaError::Newer`] or
@@ -257,8 +258,8 @@ pub fn migrations() -> Vec<Box<dyn MigrationTrait>> {
         .collect()
 }
 
-/// The whole schema as a script for the given engine, with the row that tells
-/// the runtime it is there. It may be run again.
+/// The whole schema as a script for the given engine. It also writes the row by which
+/// the runtime finds the schema's version. It may be run again.
 ///
 /// # Errors
 /// [`DbErr::BackendNotSupported`] for an engine we have no schema for.

@@ -2,9 +2,9 @@
 //!
 //! Everything runs on one connection, inside what sea-orm calls a transaction.
 //! PostgreSQL and SQLite roll DDL back, so there it is a real one. MySQL
-//! commits at every DDL statement, so there a named lock of the session does
-//! the excluding; it is given back before the connection goes to the pool, and
-//! by the server if the process dies.
+//! commits at every DDL statement, so there a named lock of the session keeps
+//! other processes out. We release it before the connection goes back to the pool. The server
+//! releases it if the process dies.
 
 use crate::SchemaError;
 use crate::version::LOCK_SCHEMA_POSTGRES;
@@ -15,8 +15,8 @@ use sea_orm::{
 
 const WAIT_SECONDS: u32 = 120;
 
-/// The lock's name is the server's, not the database's: name the database in it. It has 64
-/// characters at most, so the database is in it as a hash.
+/// A lock's name is known in the whole server, so it must contain the database. A name has 64
+/// characters at most, so it contains a hash of the database's name.
 const LOCK_SCHEMA_MYSQL: &str = "SELECT CAST(GET_LOCK(\
     CONCAT('outbox.', LEFT(SHA2(DATABASE(), 256), 40)), {seconds}) AS SIGNED)";
 const UNLOCK_SCHEMA_MYSQL: &str =
@@ -35,7 +35,7 @@ impl SchemaLock {
     ) -> Result<Self, SchemaError> {
         let failed = |source| SchemaError::Database { doing, source };
         let options = TransactionOptions {
-            // A deferred one could not wait for another writer once it has read.
+            // A deferred transaction that has read cannot wait for another writer.
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..TransactionOptions::default()
         };

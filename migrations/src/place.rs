@@ -4,13 +4,13 @@
 //! decides where the tables are, and on MySQL its database. All tables of one outbox must be in one
 //! place: a connection that leads to two of them is refused here.
 //!
-//! In the good case this costs one query of PostgreSQL's catalogue, and nothing on other engines.
+//! If nothing is wrong, this costs one query of PostgreSQL's catalogue, and nothing on other engines.
 
 use crate::{SchemaError, VERSIONS};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement};
 use std::collections::BTreeSet;
 
-/// A name without quotes, so that it can be compared: `regnamespace` would add some.
+/// Names have no quotes, so that they can be compared: `regnamespace` would add quotes.
 const SELECTED_POSTGRES: &str = "SELECT current_schema()::text, current_setting('search_path'), \
     (SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE c.oid = to_regclass('outbox_schema'))";

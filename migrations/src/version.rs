@@ -1,9 +1,9 @@
 //! One version of the schema, and the table that records which are applied.
 //!
 //! Invariants: every statement of `up` may be repeated, and the row in
-//! `outbox_schema` is written last. So a crash half-way, on engines whose DDL
-//! cannot be rolled back, is repaired by running the version again. `down`
-//! takes the row away first and, for the first version, drops `outbox_schema` last.
+//! `outbox_schema` is written last. So on engines whose DDL cannot be rolled back,
+//! running the version again repairs a crash half-way. `down`
+//! deletes the row first and, for the first version, drops `outbox_schema` last.
 
 use crate::SchemaError;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement};
@@ -39,8 +39,8 @@ impl PerEngine {
     }
 }
 
-/// Records applied versions, and from which version on a program can work with them. Not part of a
-/// version: it must be there before one. Programs older than the first release look for a column
+/// Records applied versions, and from which version on a program can work with them. It is not part
+/// of a version, because it must be there before the first one. Programs older than the first release look for a column
 /// `version`, do not find it, and stop.
 pub(crate) const CREATE_SCHEMA_TABLE: PerEngine = PerEngine {
     postgres: "CREATE TABLE IF NOT EXISTS outbox_schema (
@@ -72,8 +72,8 @@ pub(crate) const INSERT_VERSION: PerEngine = PerEngine {
                 CAST(unixepoch('subsec') * 1000000 AS INTEGER)) ON CONFLICT DO NOTHING",
 };
 
-/// Whether `outbox_schema` is where the connection's unqualified names lead, and whether it is
-/// that of a release: a row with 1 or 0, or none.
+/// Whether the connection's unqualified names lead to an `outbox_schema`, and whether it is
+/// that of a release. Returns a row with 1 (of a release) or 0, or no row.
 const SCHEMA_TABLE: PerEngine = PerEngine {
     postgres: "SELECT CASE WHEN attname = 'number' THEN 1 ELSE 0 END::bigint FROM pg_attribute \
         WHERE attrelid = to_regclass('outbox_schema') AND attname IN ('number', 'version')",
@@ -95,9 +95,9 @@ pub(crate) enum Installed {
     Version { number: i32, compatible_from: i32 },
 }
 
-/// Two processes that create the same table at once trip over each other in
-/// PostgreSQL's catalogue, IF NOT EXISTS or not. The lock ends with the
-/// transaction; its number is the word "outbox" in ASCII.
+/// If two processes create the same table at once, one gets an error from
+/// PostgreSQL's catalogue, even with IF NOT EXISTS. The lock ends with the
+/// transaction. Its number is the word "outbox" in ASCII.
 pub(crate) const LOCK_SCHEMA_POSTGRES: &str = "SELECT pg_advisory_xact_lock(122598473425784)";
 
 /// One version of the schema, also usable as a migration of a user's Migrator.
@@ -130,7 +130,7 @@ impl SchemaVersion {
         Ok(true)
     }
 
-    /// Takes this version away again.
+    /// Removes this version again.
     pub(crate) async fn revert<C: ConnectionTrait>(&self, conn: &C) -> Result<(), DbErr> {
         let backend = conn.get_database_backend();
         if schema_table(conn).await? == Some(SchemaTable::Released) {

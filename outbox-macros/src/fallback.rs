@@ -12,7 +12,7 @@ use syn::ext::IdentExt;
 
 /// The errors of an event, and its methods. It is not registered.
 pub(crate) fn event(input: &Input, errors: &Errors) -> TokenStream {
-    // What is wrong with the path, if anything, is among the errors already.
+    // If the path is wrong, that is among the errors already.
     let krate = paths::krate(&input.options, &mut Errors::default());
     let ident = &input.item.ident;
     let generics = &input.item.generics;
@@ -22,8 +22,8 @@ pub(crate) fn event(input: &Input, errors: &Errors) -> TokenStream {
         generics,
     };
     let methods = methods.doing_nothing(input.options.name("key").is_some());
-    // Of a generic type or a union serde's traits may not hold, and their
-    // absence would be a second error.
+    // A generic type or a union may not implement serde's traits, and that
+    // would be a second error.
     let is_type = generics.params.is_empty() && !matches!(input.item.data, Data::Union(_));
     let implementation = is_type.then(|| {
         let queue = queue();

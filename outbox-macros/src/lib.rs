@@ -53,9 +53,9 @@ use proc_macro::TokenStream;
 ///
 /// Names of queues and events are 1 to 128 ASCII letters, digits, `.`, `_` or `-`.
 ///
-/// Give an event a `name` of its own. Without one it is the type's name, and then
-/// renaming the type orphans the messages that are on their way: they carry the old
-/// name, which nobody knows any more, and end up in dead letters. If it happened,
+/// Give an event a `name` of its own. Without one it has the type's name. If the type is
+/// then renamed, messages that are on their way still carry the old name. No handler
+/// knows that name any more, so they become dead letters. If this happened,
 /// `aliases` brings the old name back.
 ///
 /// # Methods
@@ -108,7 +108,7 @@ pub fn derive_outbox_event(item: TokenStream) -> TokenStream {
 ///     pub order_id: i64,
 /// }
 ///
-/// /// At least once, outside any transaction: call the world.
+/// /// At least once, outside any transaction: a side effect outside this database.
 /// #[outbox_handler(mode = leased, retry(base = "1s", max = "5m"), lease = "1m")]
 /// async fn ship(event: OrderCreated, State(warehouse): State<Warehouse>) -> Result<(), HandlerError> {
 ///     warehouse.ship(event.order_id).await?; // any error is a retry
@@ -124,9 +124,9 @@ pub fn derive_outbox_event(item: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// The function stays as it is and can be called, in a test for example. Beside it
-/// there is a type of the same name that stands for the handler, for
-/// `.handler::<ship>()` and `outbox::handlers![ship, book]`; and the handler is listed,
+/// The function stays as it is and can be called, in a test for example. The macro adds
+/// a type of the same name that stands for the handler, for
+/// `.handler::<ship>()` and `outbox::handlers![ship, book]`. It also lists the handler,
 /// so that `Outbox::builder(db).start()` finds it.
 ///
 /// # Arguments
@@ -140,10 +140,10 @@ pub fn derive_outbox_event(item: TokenStream) -> TokenStream {
 /// | `Vec<E>`, `Vec<Message<E>>` | a batch of one partition, all or nothing; if it fails, one message at a time until the guilty one is found |
 /// | `Batch<'_, E>`, `Batch<'_, Message<E>>` | a batch, with an outcome for each message |
 ///
-/// Further ones, in any order: `State<T>`, a clone of what was given to the builder
-/// with `.state(..)`; `&Ctx`, message data, cancellation and remaining time; `Headers`;
+/// More arguments may follow, in any order: `State<T>`, a clone of what was given to the
+/// builder with `.state(..)`; `&Ctx`, message data, cancellation and remaining time; `Headers`;
 /// in transactional mode `&DatabaseTransaction`; and types that implement `outbox::Extract`.
-/// Of a batch they concern its first message.
+/// With a batch they are about its first message.
 ///
 /// # Return types
 ///
@@ -159,13 +159,13 @@ pub fn derive_outbox_event(item: TokenStream) -> TokenStream {
 /// | `consumer` | the consumer it belongs to, `"ledger"`; `"default"` if left out. A consumer has its own progress, failures and dead letters |
 /// | `from` | `earliest`: a new consumer of an old queue starts at the oldest message that is still there, not at the next one |
 /// | `batch` | how many messages it takes at once, 1 to 10,000 |
-/// | `concurrency` | how many keys of a partition at a time, each in order; leased, single messages. After a crash what was done ahead of a message that was not is delivered again |
-/// | `max_attempts` | after so many failed attempts a message goes to the dead letters; 10 |
+/// | `concurrency` | how many keys of a partition at a time, each in order; leased, single messages. After a crash, messages that were done ahead of one that was not done are delivered again |
+/// | `max_attempts` | after so many failed attempts a message goes to the dead letters; 10 by default |
 /// | `retry` | `retry(base = "1s", max = "5m", jitter = true)`: the pause after a failure, doubling from `base` to `max`, at random up to that with `jitter` |
 /// | `lease` | how long a claim is valid, `"30s"`; handlers of one consumer share the longest |
 /// | `headroom` | how long before the end of the lease the handler is cancelled, `"2s"` |
-/// | `timeout` | how long one call may take; none if left out, then the lease is the limit |
-/// | `handle` | another name for the type that stands for the handler, `ShipHandler`; where a module or a type is called like the function |
+/// | `timeout` | how long one call may take; if left out, the lease is the limit |
+/// | `handle` | another name for the type that stands for the handler, `ShipHandler`; for use where a module or a type has the function's name |
 /// | `crate` | the path of this crate if it is not `::outbox` |
 ///
 /// Durations are a whole number and `ms`, `s`, `m` or `h`.
@@ -173,14 +173,14 @@ pub fn derive_outbox_event(item: TokenStream) -> TokenStream {
 /// # If a handler is not found
 ///
 /// Handlers are found in every crate that is linked into the binary. A library that is
-/// listed in `Cargo.toml` but that the binary never names is not linked, and its handlers
-/// and events are not there. The remedy is one line in the binary, `use my_handlers as _;`;
-/// using anything of the library does too. `start()` logs which handlers it runs. A test
+/// listed in `Cargo.toml` but that the binary never names is not linked, so its handlers
+/// and events are not found. To link it, use anything of it in the binary, or write one line:
+/// `use my_handlers as _;`. `start()` logs which handlers it runs. A test
 /// that looks for a handler in `outbox::registry()` finds this before a deploy does.
 /// `.strict()` makes an event without a handler an error, if the event itself is linked.
 ///
-/// A method cannot be a handler, with `self` or without: the type beside it has no place
-/// in an `impl`.
+/// A method cannot be a handler, with `self` or without: the macro adds a type, and an
+/// `impl` cannot contain one.
 #[proc_macro_attribute]
 pub fn outbox_handler(args: TokenStream, item: TokenStream) -> TokenStream {
     handler::attribute(args.into(), item.into()).into()

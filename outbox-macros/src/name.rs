@@ -1,7 +1,7 @@
 //! The rule for names of queues and event types.
 //!
-//! The same rule as `outbox::is_valid_name`, which the runtime holds every name
-//! to; here it also says what is wrong. A test compares the two.
+//! The same rule as `outbox::is_valid_name`, with which the runtime checks every name.
+//! Here it also says what is wrong. A test compares the two.
 
 use crate::diag::Errors;
 use crate::options::peel;

@@ -1,7 +1,7 @@
 //! Lists of `name = value`, as in `#[outbox_event(queue = "orders", partitions = 4)]`.
 //!
-//! Knows the form of such a list and which names are allowed in it; what the
-//! values mean is for others. A broken entry does not hide its neighbours.
+//! Knows the form of such a list and which names are allowed in it. Other modules
+//! know what the values mean. A broken entry does not hide its neighbours.
 
 use crate::diag::{Errors, did_you_mean, list};
 use proc_macro2::{TokenStream, TokenTree};
@@ -17,9 +17,9 @@ pub(crate) struct Spec {
     pub(crate) options: &'static [&'static str],
     /// Those that are lists themselves, each with an example: `retry(base = "1s")`.
     pub(crate) lists: &'static [(&'static str, &'static str)],
-    /// Values that people may write without their option: `leased` of `mode`.
+    /// Values that users may write without their option: `leased` of `mode`.
     pub(crate) words: &'static [(&'static str, &'static str)],
-    /// An entry to show when something is not one.
+    /// An example of an entry, to show when something is no entry.
     pub(crate) example: &'static str,
 }
 
@@ -52,7 +52,7 @@ impl Options {
         }
     }
 
-    /// Gives up on a list that is none; that has been reported.
+    /// Gives up on something that is no list; that has been reported.
     pub(crate) fn give_up(&mut self) {
         self.puzzling = true;
     }
@@ -109,7 +109,7 @@ impl Options {
     }
 
     fn parse_entry(&mut self, input: ParseStream<'_>, errors: &mut Errors) {
-        // `crate` is a keyword, and so may be what somebody thinks is an option.
+        // `crate` is a keyword. What a user believes to be an option may be one too.
         let Ok(name) = input.call(Ident::parse_any) else {
             self.puzzling = true;
             let Spec { host, example, .. } = self.spec;
@@ -168,7 +168,7 @@ impl Options {
                     name.span(),
                     format!("`{given}` is not an option of {host}; did you mean `{option}`?"),
                 );
-                // Counts as given: that it is missing would be a second complaint.
+                // Counts as given: an error that it is missing would be a second one.
                 if self.entry(option).is_none() {
                     self.entries.push(Entry {
                         name,
@@ -211,7 +211,7 @@ fn parse_value(name: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Opt
         errors.at(name.span(), no_value(name));
         return None;
     }
-    // On a fork: how far a failed attempt reads is not specified.
+    // On a fork: syn does not specify how far a failed attempt reads.
     let ahead = input.fork();
     match ahead.parse() {
         Ok(value) => {

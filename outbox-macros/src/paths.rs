@@ -36,18 +36,18 @@ pub(crate) fn krate(options: &Options, errors: &mut Errors) -> Path {
             "`crate` is the path of the outbox crate: write `crate = my_outbox`",
         ),
     }
-    // Good enough for the stub: the path that was probably meant.
+    // The path that the user probably meant is good enough for the stub.
     text.unwrap_or_else(default)
 }
 
-/// The place of a user's token, for tokens of ours that see our names.
+/// The place of a user's token, for generated tokens that see the names of generated code.
 pub(crate) fn located_at(span: Span) -> Span {
     Span::call_site().located_at(span)
 }
 
-/// The places of the first and the last of a user's tokens. A call of ours whose
-/// path is at the one and whose parentheses are at the other is underlined like
-/// the tokens are: stable Rust has no other way to say "from here to there".
+/// The places of the first and the last of a user's tokens. A generated call has its
+/// path at the first place and its parentheses at the last. Then the compiler underlines
+/// all of the tokens: stable Rust has no other way to say "from here to there".
 pub(crate) fn ends(tokens: impl ToTokens) -> (Span, Span) {
     let mut tokens = tokens.into_token_stream().into_iter();
     let first = tokens
@@ -64,7 +64,7 @@ pub(crate) fn parenthesized(tokens: TokenStream, span: Span) -> Group {
     group
 }
 
-/// A path or a number as one writes it, without the spaces between its tokens.
+/// A path or a number as a user writes it, without the spaces between its tokens.
 pub(crate) fn as_written(tokens: impl ToTokens) -> String {
     tokens.to_token_stream().to_string().replace(' ', "")
 }

@@ -103,7 +103,7 @@ fn expand(declaration: &Declaration, mut errors: Errors) -> TokenStream {
                 const QUEUE: __outbox::Queue = #queue;
             }
 
-            // So that a bad constant is found here and not where the queue is used.
+            // A bad constant then fails here, not where the queue is used.
             const _: __outbox::Queue = <#ident as __outbox::QueueType>::QUEUE;
         };
     }

@@ -1,8 +1,8 @@
 //! A transactional outbox on sea-orm 2.
 //!
-//! A service writes its data and, in the same transaction, the events that
-//! others must hear of. Afterwards they are delivered: none lost, none invented, in
-//! order per key, whatever crashes.
+//! A service writes its data and, in the same transaction, events about it. After the commit the
+//! outbox delivers the events to handlers: none lost, none invented, in order per key, whatever
+//! crashes.
 //!
 //! ```standalone_crate
 //! use outbox::prelude::*;
@@ -39,9 +39,9 @@
 //! # }
 //! ```
 //!
-//! [`drained`](OutboxHandle::drained) waits until what is committed is handled;
-//! [`stop`](OutboxHandle::stop) does not: what is left stays in the database and is delivered
-//! after the next start.
+//! [`drained`](OutboxHandle::drained) waits until what is committed is handled.
+//! [`stop`](OutboxHandle::stop) does not wait for that: what is left stays in the database and is
+//! delivered after the next start.
 //!
 //! # Where to go next
 //!
@@ -55,7 +55,7 @@
 
 pub mod guide;
 
-/// For handlers made by hand: their traits have `async` methods.
+/// For handlers without macros: their traits have `async` methods.
 pub use async_trait::async_trait;
 pub use outbox_macros::{OutboxEvent, outbox_event, outbox_handler, queue};
 pub use outbox_migrations as migrations;
@@ -107,17 +107,17 @@ macro_rules! handlers {
     };
 }
 
-/// Makes every queue that an event of this binary names, and the consumers of its
-/// handlers, known to the database, without delivering anything. Do it before producers are deployed.
+/// Registers in the database every queue that an event of this binary names, and the consumers of
+/// its handlers. It delivers nothing. Call it before producers are deployed.
 ///
 /// # Errors
-/// [`StartError`] with every problem there is: two events that disagree on a queue's
-/// partitions, a queue the database knows with another number of them ...
+/// [`StartError`] with every problem that there is. Examples: two events disagree on a queue's
+/// partitions; the database knows a queue with another number of partitions.
 pub async fn register(db: &sea_orm::DatabaseConnection) -> Result<(), StartError> {
     Outbox::builder(db.clone()).register().await
 }
 
-/// The sea-orm that this crate works with, for a program that has no dependency on it.
+/// The sea-orm that this crate uses, for a program that does not depend on sea-orm itself.
 pub use sea_orm;
 
 /// What a program that uses the outbox needs, in one line.
@@ -131,7 +131,7 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 }
 
-/// What the macros' output refers to. Not for use by hand; it may change in any release.
+/// What generated code refers to. Do not use it by hand; it may change in any release.
 #[doc(hidden)]
 pub mod __private {
     pub use outbox_runtime::event::{

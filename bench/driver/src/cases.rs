@@ -1,4 +1,4 @@
-//! What is run: which contestant, which workload, how large.
+//! The cases that are run: which contestant, which workload, how large.
 
 /// One run of one contestant in a database of its own.
 #[derive(Clone)]
@@ -7,13 +7,13 @@ pub struct Case {
     pub id: String,
     /// What it measures.
     pub title: &'static str,
-    /// Whose program runs.
+    /// The contestant whose program runs.
     pub program: &'static str,
-    /// What the row is called: the program, and how it is set.
+    /// The name of the row: the program, and its settings.
     pub name: String,
-    /// What is done before, and not timed.
+    /// The workload that runs first and is not timed.
     pub fill: Vec<String>,
-    /// What is timed.
+    /// The workload that is timed.
     pub words: Vec<String>,
     /// Whether an old transaction is open meanwhile.
     pub pinned: bool,
@@ -28,7 +28,7 @@ pub enum Engine {
     Sqlite,
 }
 
-/// What is said of these in more than one place.
+/// Titles that are used in more than one place.
 pub const LATENCY_HERE: &str = "latency in one process";
 pub const LATENCY_ELSEWHERE: &str = "latency between processes";
 pub const LATENCY_NOTIFIED: &str = "latency between processes, notified";
@@ -36,7 +36,7 @@ pub const WHOLE: &str = "from enqueue to the end";
 pub const IDLE: &str = "idle";
 pub const TOGETHER: &str = "producers and workers together";
 pub const OLD_TRANSACTION: &str = "together, beside an old transaction";
-/// With a size behind it.
+/// A size follows these titles.
 pub const BY_BACKLOG: &str = "drain by backlog, ";
 pub const BY_PARTITIONS: &str = "drain by partitions, ";
 pub const BY_PROCESSES: &str = "drain by processes, ";
@@ -214,7 +214,7 @@ fn whole(cases: &mut Vec<Case>, quick: bool) {
 }
 
 fn idle(cases: &mut Vec<Case>, quick: bool) {
-    // In full with what is done once a minute.
+    // Long enough to include what is done once a minute.
     let seconds = if quick { 20 } else { 70 };
     let title = "nothing to do, statements/s";
     for (program, how) in [("outbox", "")].iter().chain(PEERS) {
@@ -244,7 +244,7 @@ fn together(cases: &mut Vec<Case>, quick: bool) {
     }
 }
 
-/// Ours where the peers do not go.
+/// Ours on engines that the peers do not support.
 fn other_engines(cases: &mut Vec<Case>, quick: bool) {
     let (seconds, count) = if quick { (5, 10_000) } else { (15, 100_000) };
     for (engine, name, producers) in [

@@ -8,8 +8,8 @@ use std::path::Path;
 
 type Bars = Vec<(String, f64)>;
 
-/// Draws throughput, latency, growth and the curve under an old transaction; returns the
-/// names of the charts, of which there are as many as something was measured for.
+/// Draws throughput, latency, growth and the curve under an old transaction. Returns the
+/// names of the charts. A chart without measurements is left out.
 pub fn draw(all: &Value, out: &Path) -> Result<Vec<String>, Error> {
     let results = all["results"].as_array().cloned().unwrap_or_default();
     let of = |id: &str, values: &[(&str, &str)]| -> Bars {
@@ -123,7 +123,7 @@ fn bars(out: &Path, file: &str, title: &str, values: &[(String, f64)]) -> Result
     Ok(())
 }
 
-/// Messages by the second while an old transaction is open, if that was measured.
+/// Messages in each second while an old transaction is open, if that was measured.
 fn curves(out: &Path, results: &[Value]) -> Result<bool, Error> {
     let rows: Vec<(String, Vec<f64>)> = results
         .iter()

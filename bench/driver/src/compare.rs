@@ -13,7 +13,7 @@ struct Figure {
     more_is_better: bool,
 }
 
-/// What is compared of a run's result.
+/// The figures of a run's result that are compared.
 fn figures(result: &Value) -> Vec<Figure> {
     let found = &result["measured"]["found"];
     let idle = result["measured"]["settings"]["workload"] == "idle";
@@ -40,7 +40,7 @@ fn figures(result: &Value) -> Vec<Figure> {
     known.collect()
 }
 
-/// The results of one case, a round each.
+/// The results of one case, one for each round.
 pub struct Rounds {
     pub case: Case,
     pub before: Vec<Value>,
@@ -80,7 +80,7 @@ pub fn table(all: &[Rounds]) -> String {
     text
 }
 
-/// The median of some runs, between the least and the most.
+/// The median of some runs, with the least and the most.
 #[derive(Debug, PartialEq)]
 struct Spread {
     least: f64,

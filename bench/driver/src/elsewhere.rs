@@ -1,4 +1,4 @@
-//! Databases of ours that are not PostgreSQL's: made for a run, and gone after it.
+//! Databases on MariaDB and SQLite: created for a run, and deleted after it.
 
 use crate::server::Error;
 use sqlx::mysql::MySqlConnection;

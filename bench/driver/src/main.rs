@@ -1,4 +1,4 @@
-//! Runs every contestant on one server, one at a time, and makes one table of it.
+//! Runs every contestant on one server, one at a time, and makes one table of the results.
 //!
 //! `bench-driver [--quick] [--resume] [--only TEXT] PROGRAM=PATH ...` with BENCH_URL naming
 //! the server; `scripts/bench` calls it. With `--compare ROUNDS` the programs are `outbox` and
@@ -25,7 +25,7 @@ struct Arguments {
     quick: bool,
     resume: bool,
     only: Option<String>,
-    /// How many rounds of two programs, if that is what is wanted.
+    /// How many rounds of two programs, if two are to be compared.
     compare: Option<usize>,
     programs: HashMap<String, PathBuf>,
     out: PathBuf,
@@ -90,7 +90,7 @@ async fn main() -> Result<(), Error> {
         results.push(json!({
             "id": case.id, "title": case.title, "name": case.name, "result": found,
         }));
-        // A run of hours that is interrupted goes on from here.
+        // If a run of hours is interrupted, it can go on from here.
         all["results"] = results.clone().into();
         std::fs::write(&path, format!("{all:#}\n"))?;
     }
@@ -107,7 +107,7 @@ async fn main() -> Result<(), Error> {
     }
 }
 
-/// Runs our cases with both programs in turn, so often.
+/// Runs our cases with both programs in turn, for that many rounds.
 async fn compare(
     server: &mut Server,
     arguments: &Arguments,
@@ -125,7 +125,7 @@ async fn compare(
     let (began, total) = (Instant::now(), all.len());
     for round in 0..rounds {
         for (index, of) in all.iter_mut().enumerate() {
-            // Neither is always the first.
+            // The two take turns in being first.
             let mut turns = ["before", "outbox"];
             turns.rotate_left((round + index) % 2);
             for program in turns {
@@ -207,7 +207,7 @@ fn arguments() -> Result<Arguments, Error> {
     Ok(arguments)
 }
 
-/// Runs a case where the server counts nothing for us.
+/// Runs a case on an engine whose server counts nothing for us.
 async fn measure_elsewhere(
     server: &mut Server,
     program: &PathBuf,
@@ -267,19 +267,19 @@ async fn measure(server: &mut Server, arguments: &Arguments, case: &Case) -> Res
     Ok(Value::Object(found))
 }
 
-/// What a program came to.
+/// The result of a program.
 struct Ran {
     printed: Value,
-    /// The most it had at once.
+    /// The most sessions it had at once.
     sessions: i64,
     /// From [`SETTLED`] after its start to a second before its end.
     statements_per_second: Option<f64>,
 }
 
-/// A program that has not ended by then hangs; the longest takes a third of it.
+/// A program that has not ended by then hangs. The longest takes a third of this time.
 const LONGEST: Duration = Duration::from_secs(40 * 60);
 
-/// After so long, what a start needs is done.
+/// After this time a program has finished what its start needs.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// Runs a program to its end.

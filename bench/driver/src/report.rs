@@ -11,8 +11,8 @@ const HEADER: &str = "\
 
 Us, the peers and the bare database, one after the other on one server in one run: read the
 ratios, not the numbers. Messages are JSON of about 200 bytes under 1,000 keys; handlers do
-nothing. Every run checks that everything arrived, in order per key and once; who promises no
-order is marked. `raw` is the same rows with plain sqlx: the limit.
+nothing. Every run checks that everything arrived, in order per key and once; a contestant that
+promises no order is marked. `raw` is the same rows with plain sqlx: the limit.
 
     scripts/bench --quick     # about ten minutes after the build
     scripts/bench             # everything, for hours
@@ -24,7 +24,7 @@ graphile_worker are gone at the end. Dead rows are what is left for PostgreSQL t
 the most memory the program had, the bench's own bookkeeping included; it is not known of several processes.
 ";
 
-/// What a run came to, in one line.
+/// The result of a run, in one line.
 pub fn line(result: &Value) -> String {
     if let Some(error) = result["error"].as_str() {
         return format!("FAILED: {error}");
@@ -42,7 +42,7 @@ pub fn line(result: &Value) -> String {
     parts.join("; ")
 }
 
-/// Whether what arrived is what was sent.
+/// Whether everything arrived that was sent.
 fn checked(result: &Value) -> String {
     let measured = &result["measured"];
     let found = &measured["found"];
@@ -200,7 +200,8 @@ pub fn messages(result: &Value) -> f64 {
     sent.or(count).unwrap_or(1.0).max(1.0)
 }
 
-/// The last minute of a curve against the first, or sixth of one of less than six minutes.
+/// The last minute of a curve against the first; of a curve of less than six minutes, the last sixth
+/// against the first.
 pub fn last_of_first(result: &Value) -> Option<f64> {
     let curve = result["measured"]["found"]["curve"].as_array()?;
     if curve.is_empty() {

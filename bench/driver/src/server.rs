@@ -54,7 +54,7 @@ impl Server {
         Ok(())
     }
 
-    /// Before a run: written down, and with fresh statistics.
+    /// Before a run: writes everything to disk, and makes fresh statistics.
     pub async fn settle(&mut self, url: &str) -> Result<(), Error> {
         let mut database = PgConnection::connect(url).await?;
         database.execute("VACUUM ANALYZE").await?;

@@ -8,7 +8,7 @@ use crate::report::{last_of_first, messages, thousands};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// One line of the summary: what is asked, where it was measured, and which figure answers.
+/// One line of the summary: the question, the case that measured it, and the figure that answers it.
 struct Question {
     text: &'static str,
     id: String,

@@ -35,8 +35,8 @@ pub trait Contestant: Sized + Send + Sync + 'static {
     /// Starts its workers, which give every message to the sink.
     async fn work(&self, settings: &Settings, sink: Arc<Sink>) -> Result<Worker, Error>;
 
-    /// How many messages are not yet settled for good: enqueued, and not handled,
-    /// acknowledged and, if that is its way, removed.
+    /// How many messages are not yet finished: enqueued, and not yet handled,
+    /// acknowledged and, if the contestant removes them, removed.
     async fn unsettled(&self) -> Result<u64, Error>;
 }
 
@@ -46,7 +46,7 @@ pub struct Worker(Box<dyn FnOnce() -> Stopping + Send>);
 type Stopping = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Worker {
-    /// Workers that are stopped like this.
+    /// Workers, and how to stop them.
     pub fn new<F: Future<Output = ()> + Send + 'static>(
         stop: impl FnOnce() -> F + Send + 'static,
     ) -> Self {

@@ -24,8 +24,8 @@ pub(crate) fn another(workload: &str) -> Result<Command, Error> {
 /// A message that another process handled: key, number, when sent, when handled.
 type Told = (u32, u32, u64, u64);
 
-/// Other processes work off a backlog and tell of it; what they tell is checked in the
-/// order of time. Returns when all was handled, and when it was settled.
+/// Other processes work off a backlog and print each message that they handle. The messages are
+/// checked in the order of time. Returns when all were handled, and when all were settled.
 pub(crate) async fn drain<C: Contestant>(
     contestant: &Arc<C>,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! A workload, as the command line says it: `name=value ...`.
+//! A workload, as the command line names it: `name=value ...`.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
     /// `enqueue`, `fill`, `drain`, `whole`, `latency`, `together` or `idle`; `produce` and `serve`
-    /// are what other processes of a run do.
+    /// are for other processes of a run.
     pub workload: String,
     /// Where the database is.
     #[serde(skip)]
@@ -15,29 +15,29 @@ pub struct Settings {
     pub producers: usize,
     /// Messages per transaction.
     pub per_transaction: usize,
-    /// Messages in all, where that ends the workload.
+    /// Messages in all, for workloads that end after a count.
     pub count: usize,
-    /// Seconds, where time does.
+    /// Seconds, for workloads that end after a time.
     pub seconds: u64,
     /// Messages a second, of the latency workload.
     pub rate: usize,
     /// Keys the messages are spread over.
     pub keys: usize,
-    /// Partitions, for those who have them.
+    /// Partitions, for contestants that have them.
     pub partitions: u32,
-    /// `leased` or `transactional`, for those who have both.
+    /// `leased` or `transactional`, for contestants that have both.
     pub mode: String,
-    /// A profile, for those who have several.
+    /// A profile, for contestants that have several.
     pub profile: String,
-    /// Bytes of a payload, about.
+    /// About how many bytes a payload has.
     pub bytes: usize,
     /// Whether the producer of the latency workload is another process.
     pub elsewhere: bool,
-    /// Whether transactions wake the workers after their commit, for those who can.
+    /// Whether transactions wake the workers after their commit, for contestants that can do that.
     pub wakes: bool,
     /// Processes that work off a backlog.
     pub processes: usize,
-    /// Whether other processes are told of messages, for those who can.
+    /// Whether other processes are told of messages, for contestants that can do that.
     pub notify: bool,
 }
 
@@ -45,7 +45,7 @@ impl Settings {
     /// Reads the command line.
     ///
     /// # Errors
-    /// If something in it is no setting.
+    /// If the command line contains something that is no setting.
     pub fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut settings = Self {
             workload: String::new(),

@@ -12,11 +12,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Payload {
     /// The key.
     pub key: u32,
-    /// The how-manieth of its key.
+    /// The number of the message among those of its key.
     pub number: u32,
     /// When its transaction was about to begin, in microseconds since 1970.
     pub sent: u64,
-    /// Fills it up.
+    /// Makes the payload as large as asked for.
     pub filler: String,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Commit {
     pub(crate) at: u64,
 }
 
-/// Where handlers put what they get.
+/// Where handlers put the messages that they get.
 pub struct Sink {
     arrived: AtomicUsize,
     state: Mutex<State>,
@@ -46,9 +46,9 @@ struct State {
     out_of_order: usize,
     /// From the beginning of the transaction to the handler.
     latency: Histogram<u64>,
-    /// When each message was handled, if that is to be known.
+    /// When each message was handled, if the workload needs that.
     times: Option<HashMap<(u32, u32), u64>>,
-    /// Whether each message is told on standard output, for another process.
+    /// Whether each message is printed on standard output, for another process.
     told: bool,
 }
 
@@ -77,7 +77,7 @@ impl Arrivals {
 /// What a sink saw.
 #[derive(Serialize)]
 pub(crate) struct Seen {
-    /// Without what came again.
+    /// Without messages that came again.
     pub(crate) arrived: usize,
     pub(crate) duplicates: usize,
     /// First arrivals after a higher number of their key.
@@ -134,22 +134,22 @@ impl Sink {
         self.arrived.fetch_add(1, Ordering::Release);
     }
 
-    /// One that tells another process.
+    /// A sink that prints each message for another process.
     pub(crate) fn telling() -> Self {
         let sink = Self::default();
         sink.lock().told = true;
         sink
     }
 
-    /// One that remembers when each message was handled.
+    /// A sink that remembers when each message was handled.
     pub(crate) fn with_times() -> Self {
         let sink = Self::default();
         sink.lock().times = Some(HashMap::new());
         sink
     }
 
-    /// Counts from the commits instead; what was handled before its commit was known
-    /// took no time.
+    /// Counts from the commits instead. A message that was handled before its producer knew of the
+    /// commit took no time.
     pub(crate) fn count_from(&self, commits: &[Commit]) {
         let mut state = self.lock();
         let times = state.times.take().unwrap_or_default();

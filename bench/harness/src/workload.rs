@@ -1,4 +1,4 @@
-//! What every contestant has to do.
+//! The workloads that every contestant runs.
 
 use crate::processes;
 use crate::sink::{Commit, now};
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Runs the workload of the command line and prints what came of it. The `main` of
-/// every contestant.
+/// Runs the workload of the command line and prints the result. The `main` of
+/// every contestant calls it.
 ///
 /// # Errors
-/// What the contestant says.
+/// Any error of the contestant.
 pub async fn run<C: Contestant>() -> Result<(), Error> {
     let settings = Settings::read(std::env::args().skip(1))?;
     let contestant = Arc::new(C::connect(&settings).await?);
@@ -54,8 +54,8 @@ fn peak_memory() -> Option<u64> {
     Some(kilobytes / 1000)
 }
 
-/// Messages of one producer: it has its keys to itself, so that their numbers are
-/// in the order of their commits.
+/// Messages of one producer. No other producer uses its keys, so the numbers of a key are
+/// in the order of the commits.
 struct Producer {
     keys: Vec<(u32, u32)>,
     next: usize,
@@ -174,8 +174,8 @@ async fn drain<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Resul
     }))
 }
 
-/// Messages from beginning to end, for the server's statistics to show what that costs:
-/// enqueued, worked off and, by those who do it soon, deleted.
+/// Messages from beginning to end, so that the server's statistics show what they cost:
+/// enqueued, worked off and, by contestants that do it soon, deleted.
 async fn whole<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<Value, Error> {
     fill(contestant, settings).await?;
     let found = drain(contestant, settings).await?;
@@ -218,7 +218,7 @@ async fn elsewhere() -> Result<Vec<Commit>, Error> {
     Ok(text.lines().filter_map(commit).collect())
 }
 
-/// Works for another process, until that has enough.
+/// Works for another process, until that process closes the standard input.
 async fn serve<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<(), Error> {
     let worker = contestant.work(settings, Arc::new(Sink::telling())).await?;
     tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await?;
@@ -248,7 +248,7 @@ async fn steadily<C: Contestant>(
     Ok(commits)
 }
 
-/// Producers and workers at once; a curve by the second.
+/// Producers and workers at once; a curve with a point for each second.
 async fn together<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<Value, Error> {
     let sink = Arc::new(Sink::with_times());
     let worker = contestant.work(settings, sink.clone()).await?;
@@ -258,7 +258,7 @@ async fn together<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Re
         produce_and_note(contestant, settings, for_seconds(settings)).await?;
     done.store(true, Ordering::Release);
     let behind = sent - sink.arrived().min(sent);
-    // Whoever is too far behind is not waited for: that would take hours.
+    // A contestant that is too far behind is not waited for: that would take hours.
     let catch_up = Duration::from_secs((settings.seconds / 5).max(60));
     if let Ok(waited) = tokio::time::timeout(catch_up, wait(sent, &sink)).await {
         waited?;
@@ -288,7 +288,7 @@ async fn by_second(sink: Arc<Sink>, done: Arc<AtomicBool>) -> Vec<usize> {
     curve
 }
 
-/// Nothing to do, for the server's statistics to show what that costs.
+/// Nothing to do, so that the server's statistics show what that costs.
 async fn idle<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result<Value, Error> {
     let worker: Worker = contestant.work(settings, Arc::new(Sink::default())).await?;
     tokio::time::sleep(Duration::from_secs(settings.seconds)).await;
@@ -296,7 +296,7 @@ async fn idle<C: Contestant>(contestant: &Arc<C>, settings: &Settings) -> Result
     Ok(json!({}))
 }
 
-/// Until so many arrived.
+/// Waits until so many messages arrived.
 async fn wait(count: usize, sink: &Sink) -> Result<Instant, Error> {
     let (mut last, mut since) = (sink.arrived(), Instant::now());
     while sink.arrived() < count {
@@ -311,7 +311,7 @@ async fn wait(count: usize, sink: &Sink) -> Result<Instant, Error> {
     Ok(Instant::now())
 }
 
-/// Until nothing is unsettled.
+/// Waits until every message is settled.
 pub(crate) async fn settle<C: Contestant>(contestant: &Arc<C>) -> Result<Instant, Error> {
     let began = Instant::now();
     while contestant.unsettled().await? > 0 {

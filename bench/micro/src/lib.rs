@@ -1,5 +1,5 @@
-//! What is done for every message in our own code: to write it, to find its partition, to
-//! call its handler. Timed by the bench beside this, counted by the test of costs.
+//! The steps of our own code for every message: to write it, to find its partition, to
+//! call its handler. The bench beside this times them; the test of costs counts their instructions.
 
 use outbox::EventKey;
 use outbox::prelude::*;

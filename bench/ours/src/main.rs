@@ -1,4 +1,4 @@
-//! Us.
+//! This crate as a contestant.
 
 use bench_harness::{Contestant, Error, Payload, Settings, Sink, Worker, run};
 use outbox::prelude::*;
@@ -80,7 +80,7 @@ struct Ours {
     partitions: u32,
     /// Begins transactions that wake the workers after their commit.
     waking: OnceLock<Outbox>,
-    /// Tells other processes of what is enqueued in one that only produces.
+    /// In a process that only produces, tells other processes of what is enqueued.
     _notifier: Option<OutboxHandle>,
 }
 
@@ -180,7 +180,7 @@ impl Contestant for Ours {
     }
 
     async fn unsettled(&self) -> Result<u64, Error> {
-        // Whether there is any: counting them all would take the time of the workers.
+        // Only whether there is any: counting them all would take time from the workers.
         let sql = "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM outbox_incoming LIMIT 1) AS i) \
             + (SELECT COUNT(*) FROM (SELECT 1 FROM outbox_body LIMIT 1) AS b)";
         let backend = self.db.get_database_backend();

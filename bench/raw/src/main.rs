@@ -1,6 +1,6 @@
 //! The bare database: the same two rows per message with plain sqlx, and a worker that
-//! reads and deletes one table in batches, without order, leases or retries. What it
-//! makes is the limit of the machine, not a contestant.
+//! reads and deletes one table in batches, without order, leases or retries. Its
+//! figures are the limit of the machine; it is not a contestant.
 
 use bench_harness::{Contestant, Error, Payload, Settings, Sink, Worker, run};
 use sqlx::postgres::{PgPool, PgPoolOptions};

@@ -20,8 +20,8 @@ pub(super) fn expand(model: &Model<'_>) -> TokenStream {
         generics,
     };
     let methods = methods.calling_runtime(model.key.as_ref());
-    // The registration evaluates the other consts; this one would only fail where
-    // an event is enqueued.
+    // The registration evaluates the other consts. A mistake in this one would only
+    // show where an event is enqueued.
     let evaluated = model
         .max_payload
         .is_some()

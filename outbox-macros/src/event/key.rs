@@ -14,7 +14,7 @@ pub(super) enum Key {
     Function(ExprPath),
 }
 
-/// Reads `key`; the compiler checks that it is a key.
+/// Reads `key`. The compiler checks that its type is a key.
 pub(super) fn read(input: &Input, errors: &mut Errors) -> Option<Key> {
     let value = input.options.value("key")?;
     let member = match peel(value) {

@@ -1,7 +1,7 @@
 //! The inherent methods of an event: their signatures and their documentation.
 //!
-//! What they do is one call into the runtime, or, for an item with a mistake in
-//! it, nothing at all: then they are there so that calls of them compile.
+//! Each is one call into the runtime. For an item with a mistake in it they do
+//! nothing: then they exist so that calls of them compile.
 
 use super::key::Key;
 use crate::paths::ends;
@@ -56,7 +56,7 @@ impl Methods<'_> {
                 #vis fn #signature { #body }
             }
         });
-        // Which of them a program calls is its own affair; a stub ignores its arguments.
+        // A program need not call all of them, and a stub ignores its arguments.
         quote! {
             #[allow(dead_code, unused_variables)]
             impl #impl_generics #ident #ty_generics #where_clause {
@@ -123,8 +123,8 @@ impl Methods<'_> {
     }
 }
 
-/// The key of an event, as bytes: the compiler explains a type that is no key in
-/// fewer words here than in a call of `enqueue`. Located at the user's token.
+/// The key of an event, as bytes. If its type is no key, the compiler's error is shorter
+/// here than in a call of `enqueue`. Located at the user's token.
 fn own_key(key: &Key) -> TokenStream {
     let (place, key) = match key {
         Key::Field(member) => {

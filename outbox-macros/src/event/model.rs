@@ -144,7 +144,7 @@ fn event_name(input: &Input, errors: &mut Errors) -> Option<LitStr> {
         return name::read("an event type", literal, errors);
     }
     let default = ident.unraw().to_string();
-    // Somebody who wrote `name` wrongly has not asked for the default.
+    // A user who wrote `name` wrongly did not want the default.
     if input.options.lacks("name") && name::check("an event type", &default).is_err() {
         errors.on(
             ident,

@@ -60,8 +60,8 @@ pub(super) fn expand(model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The type beside the function. Functions and types have names of their own, so
-/// it can be called the same.
+/// The type beside the function. Rust keeps names of functions and of types apart, so
+/// both can have the same name.
 pub(crate) fn marker(vis: &Visibility, handle: &Ident, name: &str) -> TokenStream {
     let docs = format!(" The handler `{name}` as a type, to register it by hand.");
     quote! {
@@ -71,7 +71,7 @@ pub(crate) fn marker(vis: &Visibility, handle: &Ident, name: &str) -> TokenStrea
     }
 }
 
-/// What the attribute says, and nothing else.
+/// Only the options that the attribute gives.
 fn options(model: &Model<'_>) -> TokenStream {
     let number = Literal::u64_unsuffixed;
     let mut options = quote!(__outbox::HandlerOptions::new());
@@ -99,8 +99,8 @@ fn options(model: &Model<'_>) -> TokenStream {
     options
 }
 
-/// The handler: a closure that calls the function. Each type that must be something
-/// is named at its own place, so that the compiler's complaint is there.
+/// The handler: a closure that calls the function. Each type that must implement a trait
+/// is named with its own span, so that the compiler's error is there.
 fn make(model: &Model<'_>) -> TokenStream {
     let signature = &model.signature;
     let maker = match (model.transactional, signature.form, signature.in_message) {
@@ -138,7 +138,7 @@ fn make(model: &Model<'_>) -> TokenStream {
     let returns = &signature.returns;
     let (returns_start, _) = ends(returns);
     let translate = quote_spanned!(returns_start=> <#returns as __outbox::Outcome>::into_result);
-    // All of the call is at the function's name: that is where it is not `Send`.
+    // The whole call has the span of the function's name: an error about `Send` is shown there.
     let called = located_at(function.span());
     let run = quote_spanned!(called=> __outbox::run);
     let given = parenthesized(quote!(#message, #(#args),*), called);
@@ -150,7 +150,7 @@ fn make(model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The states that arguments need.
+/// The `State` types that arguments need.
 fn requires(model: &Model<'_>) -> TokenStream {
     let types = model.signature.args.iter().filter_map(|arg| match arg {
         Arg::Extract(ty) => {

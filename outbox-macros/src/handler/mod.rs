@@ -2,8 +2,8 @@
 //!
 //! [`parse`] reads the function and its options, [`model`] holds every rule
 //! ([`signature`] those of arguments), and [`expand`] writes the code. A mistake in
-//! the first two leads to [`crate::fallback`] instead. That a type is an event, an
-//! extractor or an outcome is for the compiler to say, at the type.
+//! the first two leads to [`crate::fallback`] instead. The compiler checks that a type
+//! is an event, an extractor or an outcome, and its error is at that type.
 
 mod expand;
 mod model;

@@ -121,7 +121,7 @@ fn from_earliest(input: &Input, errors: &mut Errors) -> bool {
     true
 }
 
-/// Keys at a time, where that means anything.
+/// Keys at a time, if the handler's kind allows it.
 fn concurrency(
     input: &Input,
     transactional: Option<bool>,

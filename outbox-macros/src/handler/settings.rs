@@ -5,7 +5,7 @@ use crate::name;
 use crate::options::{Options, Spec, peel};
 use syn::{Expr, ExprLit, Lit};
 
-/// A year, in milliseconds; longer durations are slips.
+/// A year, in milliseconds; a longer duration is a mistake.
 const LONGEST_MILLIS: u64 = 365 * 24 * 3600 * 1000;
 /// A day: the runtime's limit for leases.
 const LONGEST_LEASE_MILLIS: u64 = 24 * 3600 * 1000;
@@ -78,8 +78,8 @@ pub(super) fn retry(options: &Options, errors: &mut Errors) -> Option<Retry> {
     })
 }
 
-/// `lease` and `headroom`; `None` if neither is given. A short lease alone has a
-/// quarter of it as its headroom.
+/// `lease` and `headroom`; `None` if neither is given. If only a short lease is given,
+/// the headroom is a quarter of it.
 pub(super) fn lease(options: &Options, errors: &mut Errors) -> Option<Lease> {
     let given = duration(options, "lease", LONGEST_LEASE_MILLIS, errors);
     let headroom = duration(options, "headroom", LONGEST_LEASE_MILLIS, errors);
@@ -152,7 +152,7 @@ pub(super) fn number(
     None
 }
 
-/// A duration in milliseconds, more than none.
+/// A duration in milliseconds, more than zero.
 fn duration(options: &Options, option: &str, most: u64, errors: &mut Errors) -> Option<u64> {
     let value = options.value(option)?;
     let Some(literal) = name::string(value) else {
@@ -203,12 +203,12 @@ fn millis(text: &str) -> Option<u64> {
         "h" => 3_600_000,
         _ => return None,
     };
-    // What has too many digits is certainly above every limit.
+    // A number with too many digits is above every limit.
     let number: u64 = number.parse().ok().or((digits > 0).then_some(u64::MAX))?;
     Some(number.saturating_mul(factor))
 }
 
-/// A duration as one would write it.
+/// A duration as a user would write it.
 fn in_words(millis: u64) -> String {
     for (factor, unit) in [(3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
         if millis >= factor && millis.is_multiple_of(factor) {
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// What the rule says, written another way.
+    /// The same rule, written in another way.
     fn expected(text: &str) -> Option<u64> {
         let unit = text.find(|c: char| !c.is_ascii_digit())?;
         let factor = match &text[unit..] {

@@ -1,15 +1,18 @@
 //! awa.
 //!
 //! Settings: its default engine (queue storage), and what its documentation gives for a
-//! hot queue: a partitioned queue, routed by key, of as many partitions as the workload
-//! says; no deadline, which lets it claim and complete in compact batches; a poll every
-//! 50 ms beside LISTEN and NOTIFY, as in its benchmarks, with the workers of those
-//! benchmarks (100) shared by the partitions; four connections a queue and twenty more,
-//! as it advises, but at most 60, for a server takes 100.
+//! hot queue.
+//!
+//! - A partitioned queue, routed by key, of as many partitions as the workload says.
+//! - No deadline, which lets it claim and complete in compact batches.
+//! - A poll every 50 ms beside LISTEN and NOTIFY, as in its benchmarks. The partitions share
+//!   the workers of those benchmarks (100).
+//! - Four connections a queue and twenty more, as it advises, but at most 60, because a server
+//!   takes 100.
 //!
 //! A partition claims in order, but its workers run at once, so the order of a key is
-//! not kept. `unsettled` counts what is not in a final state: finished jobs stay until
-//! awa rotates them out, which is its own affair.
+//! not kept. `unsettled` counts jobs that are not in a final state. Finished jobs stay until
+//! awa rotates them out; the benchmark does not wait for that.
 
 use awa::{
     AwaError, Client, InsertOpts, JobArgs, JobResult, PartitionedQueue, QueueConfig, QueueStorage,
@@ -25,8 +28,8 @@ use tokio::task::block_in_place;
 
 const WORKERS: u32 = 100;
 
-/// Claimed and not closed. Its own exact count says the same, but takes seconds, and its
-/// fast one leaves these out.
+/// Jobs that are claimed and not closed. awa's own exact count says the same, but takes seconds.
+/// Its fast count leaves these out.
 const CLAIMED: &str = "SELECT \
     (SELECT COALESCE(SUM(cardinality(job_ids)), 0) FROM awa.lease_claim_batches) \
     - (SELECT COALESCE(SUM(upper(r) - lower(r)), 0) \
@@ -75,7 +78,7 @@ impl Contestant for Awa {
             .connect(&settings.url)
             .await?;
         let storage = QueueStorage::new(QueueStorageConfig::default())?;
-        // Their migrations are not `Send` as the compiler sees it.
+        // The compiler does not accept that their migrations are `Send`.
         block_in_place(|| Handle::current().block_on(migrate(&pool, &storage)))?;
         sqlx::query("CREATE TABLE IF NOT EXISTS bench_business (id bigint)")
             .execute(&pool)
@@ -89,7 +92,7 @@ impl Contestant for Awa {
     }
 
     async fn enqueue(&self, mut messages: Vec<(String, Payload)>) -> Result<(), Error> {
-        // Queues in one order in every transaction, or transactions deadlock.
+        // Every transaction takes the queues in the same order. Otherwise transactions deadlock.
         messages.sort_by(|(one, _), (other, _)| {
             let queue = |key| self.queue.queue_for_key(key);
             queue(one).cmp(queue(other))

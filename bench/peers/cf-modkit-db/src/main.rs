@@ -1,16 +1,16 @@
 //! cf-modkit-db, feature `preview-outbox`.
 //!
-//! Settings: the profile the workload names, high_throughput or low_latency, or its
-//! default; otherwise what its own benchmark uses: 8 processors, 2 + 1 sequencers and
+//! Settings: the profile that the workload names, high_throughput or low_latency, or its
+//! default. Otherwise it has what its own benchmark uses: 8 processors, 2 + 1 sequencers and
 //! a pool by its connection budget (those, one vacuum, one reconciler, the producers
 //! and ten more). Commits go through `Outbox::transaction`, which wakes the sequencers.
 //! A key's partition is its number modulo the partitions: hashing is left to the user.
 //!
 //! `unsettled` counts what is not yet processed: in the incoming table, and between a
 //! partition's sequence and its processor's cursor. Processed rows stay until its
-//! vacuum comes, which is its own affair: it sweeps at the start and then once an hour.
-//! Only where the whole life of a message is measured does it sweep every second, by the
-//! option its documentation names, and everything is settled when its rows are gone.
+//! vacuum deletes them, at the start and then once an hour; the benchmark does not wait for that.
+//! Only where the whole life of a message is measured, the vacuum runs every second, by the
+//! option that its documentation names. Then everything is settled when its rows are gone.
 
 use bench_harness::{Contestant, Error, Payload, Settings, Sink, Worker, run};
 use modkit_db::migration_runner::run_migrations_for_testing;
@@ -86,11 +86,11 @@ impl TransactionalMessageHandler for TakeInTransaction {
 struct Modkit {
     db: Db,
     url: String,
-    /// For counting, which their connections, without raw SQL, do not do.
+    /// For counting: their connections take no raw SQL.
     plain: OnceCell<DatabaseConnection>,
     outbox: OnceLock<Arc<Outbox>>,
     partitions: u32,
-    /// Whether its vacuum works within the run and is waited for: by default it rests for
+    /// Whether its vacuum works within the run, and the run waits for it. By default it rests for
     /// an hour, and the rows stay that long.
     to_the_end: bool,
 }
@@ -204,9 +204,9 @@ async fn plain(url: &str) -> Result<DatabaseConnection, DbErr> {
 }
 
 impl Modkit {
-    /// An outbox that only enqueues. There is none without its sequencers, so they are
-    /// stopped: else they would do a part of the work here, and the processors of
-    /// another process would not be told.
+    /// An outbox that only enqueues. It always starts sequencers, so they are
+    /// stopped here. Otherwise they would do a part of the work in this process, and the processors
+    /// of another process would not be told.
     async fn produce_only(&self) -> Result<(), Error> {
         let handle = Outbox::builder(self.db.clone()).start().await?;
         let outbox = handle.outbox().clone();

@@ -2,14 +2,14 @@
 //!
 //! Settings: 16 jobs at once and a poll every 500 ms beside LISTEN and NOTIFY, as in its
 //! guide's "throughput-oriented worker". For a drain, and with
-//! `profile=high_throughput`, also the rest of that: completions in batches of 5 ms and
-//! a local queue of 100. Otherwise no local queue, which it says trades latency for
-//! throughput (it also asks the database all the time when idle).
+//! `profile=high_throughput`, it also has the rest of that: completions in batches of 5 ms and
+//! a local queue of 100. Otherwise it has no local queue: its guide says that a local queue trades
+//! latency for throughput. With one, an idle worker also asks the database all the time.
 //!
-//! Jobs in the local queue are kept for a second, not the guide's minute: now and then
-//! this version forgets to run what it has fetched, until that time is over.
+//! Jobs stay in the local queue for a second, not the guide's minute. Now and then
+//! this version does not run what it has fetched until that time is over.
 //!
-//! Jobs have no queue name, so they run at once and the order of a key is not kept; a
+//! Jobs have no queue name, so they run at once and the order of a key is not kept. A
 //! queue per key would keep it, but then a batch takes one job of a key at a time.
 //! Finished jobs are deleted.
 
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Target {
 
 struct Graphile {
     pool: PgPool,
-    /// Knows the task, so that `add_jobs` need not look it up.
+    /// Knows the task, so that `add_jobs` does not look it up.
     utils: WorkerUtils,
 }
 

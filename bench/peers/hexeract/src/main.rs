@@ -2,14 +2,14 @@
 //!
 //! Settings, after its production checklist: a pool of workers that share the table
 //! ("> 500 events/s: horizontal worker pool"), here 8, and a poll every 20 ms (the
-//! lower end of what it gives for tight latency). Also batches of 100 and no pause
-//! between cycles that found something (`min_cycle_delay`, which it says may be zero):
-//! the worker settles every message in a transaction of its own, so smaller batches
-//! only add claims. The pool has a connection for each worker and producer and two to
-//! spare, as its builder says. Several workers do not keep the order of a key.
+//! lower end of what it gives for tight latency). It has batches of 100 and no pause
+//! between cycles that found something (`min_cycle_delay`, which may be zero by its documentation).
+//! The worker settles every message in a transaction of its own, so smaller batches
+//! only add claims. The pool has a connection for each worker and producer and two
+//! more, as its builder says. Several workers do not keep the order of a key.
 //!
-//! It has no way to publish many at once, and no vacuum: delivered rows stay. A subject
-//! is not given: the worker does not look at it, and its index would cost.
+//! It has no way to publish many messages at once, and no vacuum: delivered rows stay. Messages have
+//! no subject: the worker does not look at it, and its index would cost time.
 
 use bench_harness::{Contestant, Error, Payload, Settings, Sink, Worker, run};
 use hexeract_core::HandlerContext;

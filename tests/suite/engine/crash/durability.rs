@@ -35,7 +35,7 @@ async fn note_commits(db: &TestDb) {
     }
 }
 
-/// The stages that wrote, each with how it committed.
+/// The kinds of writes that were committed, each with how.
 async fn noted(db: &TestDb, condition: &str) -> BTreeSet<String> {
     let sql = format!("SELECT DISTINCT what || ' ' || waits FROM noted WHERE {condition}");
     db.texts(&sql).await.into_iter().collect()
