@@ -7,13 +7,14 @@ use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::claiming::claim;
 use super::consumer::Consumer;
 use super::opening::{OpenedClaim, open};
-use super::quarantine::{SOLITUDE_PAUSE, TurnQuarantine};
+use super::quarantine::{self, SOLITUDE_PAUSE, TurnQuarantine};
 use super::settlement::{bury_exhausted, give_back, give_back_late, release_any, settle_failure};
 use super::wakes::Wakes;
 use super::{leased, transactional};
 use crate::config::Pace;
 use crate::database::cursor::{Ack, Claimed, Place};
 use crate::handler::HandlerResult;
+use crate::queue::PartitionId;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
@@ -162,10 +163,11 @@ impl<'a> Turn<'a> {
             self.pause().await;
             let mut answer = match self.chained.take() {
                 Some(answer) => answer,
-                None if self.last && self.state.unsaved.is_none() => {
-                    return Ok(self.next_turn());
-                }
                 None => {
+                    quarantine::pay(self.consumer, self.partition_id()).await?;
+                    if self.last && self.state.unsaved.is_none() {
+                        return Ok(self.next_turn());
+                    }
                     if !self.quarantine.enter(self.consumer, self.state) {
                         return Ok(Next::Later(SOLITUDE_PAUSE));
                     }
@@ -190,6 +192,10 @@ impl<'a> Turn<'a> {
             }
             self.batches = self.batches.saturating_add(1);
         }
+    }
+
+    fn partition_id(&self) -> PartitionId {
+        self.consumer.queue_id.partition(self.partition)
     }
 
     /// Decides whether the batch that begins is the last. Once it is, it stays so: what was claimed
@@ -231,7 +237,7 @@ impl<'a> Turn<'a> {
     async fn claim(&mut self) -> Result<ClaimAnswer, DbErr> {
         let limit = if self.last { 0 } else { self.state.limit };
         let refuse = self.quarantine.refuse(self.consumer);
-        let partition_id = self.consumer.queue_id.partition(self.partition);
+        let partition_id = self.partition_id();
         let answer = claim(self.consumer, partition_id, self.state, limit, refuse).await?;
         let claimed = &answer.claimed;
         self.more = claimed.cut || claimed.rows.len() >= limit as usize;

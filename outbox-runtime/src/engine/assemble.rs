@@ -3,7 +3,7 @@
 use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec};
 use crate::database::connection_cache::Kept;
 use crate::delivery::claims::Claims;
-use crate::delivery::consumer::Consumer;
+use crate::delivery::consumer::{Consumer, Owed};
 use crate::delivery::failure_log::FailureLog;
 use crate::delivery::guard::Stop;
 use crate::delivery::route::{Handler, Route, Routes};
@@ -138,6 +138,7 @@ impl<'a> Assembly<'a> {
             statements: self.statements.clone(),
             permits: permits.clone(),
             solitude: self.solitude.clone(),
+            owed: Owed::default(),
         }
     }
 

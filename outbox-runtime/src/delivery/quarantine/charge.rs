@@ -1,10 +1,9 @@
-//! Charging a suspect with a death, and taking the charge back.
+//! Charging a suspect with a death, and the notes that do so or take it back under the lease.
 
 use crate::database::attempts::{self, AttemptChange, AttemptNote};
 use crate::database::transaction::{begin_for_handlers, commit_and_begin, release};
 use crate::delivery::claim::Claim;
 use crate::delivery::consumer::Consumer;
-use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 
 /// A death that is on record for a message, which the message has not died.
@@ -115,21 +114,6 @@ fn note_charge(claim: &mut Claim) {
     let first = claim.messages.first();
     claim.charge = first.map(|message| Charge::on_record(message.sequence()));
     claim.recorded = true;
-}
-
-/// Takes a charge back after the lease was lost. If the database does not answer, the charge stays.
-pub(crate) async fn take_back(consumer: &Consumer, partition_id: PartitionId, seq: i64) {
-    let _permit = consumer.statements.acquire().await;
-    let taken = attempts::take_back(&consumer.db, partition_id, &consumer.name, seq);
-    if let Err(error) = taken.await {
-        tracing::warn!(
-            queue = &*consumer.queue,
-            consumer = consumer.name,
-            sequence = seq,
-            %error,
-            "a message stays charged with a death that it did not cause"
-        );
-    }
 }
 
 /// A note that charges a message, to be written under the lease.

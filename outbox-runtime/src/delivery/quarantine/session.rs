@@ -1,7 +1,7 @@
 //! What a concurrent session knows of suspects.
 
 use super::charge::charged;
-use super::{Charge, Solitude, needs_solitude, take_back};
+use super::{Charge, Solitude, needs_solitude, owe, take_back};
 use crate::database::attempts::{AttemptChange, AttemptNote, Attempts};
 use crate::delivery::consumer::Consumer;
 use crate::queue::PartitionId;
@@ -87,9 +87,11 @@ impl SessionQuarantine {
         self.charge = self.charge.filter(|charge| is_charged(charge.seq()));
     }
 
-    /// An answer was lost: whether there is a charge to take back is not known.
-    pub(crate) fn charge_is_unknown(&mut self) {
-        self.charge = None;
+    /// An answer was lost, so these notes are written or not. If one of them is about the charged
+    /// message, it is not known whether there still is a charge to take back.
+    pub(crate) fn may_be_written(&mut self, notes: &[AttemptNote]) {
+        let about = |charge: &Charge| notes.iter().any(|note| note.seq == charge.seq());
+        self.charge = self.charge.filter(|charge| !about(charge));
     }
 
     /// The charged message, if it is one of these.
@@ -98,22 +100,36 @@ impl SessionQuarantine {
         charge.map(Charge::seq)
     }
 
-    /// Takes the charge back after the lease was lost, unless the handler did not return in time,
-    /// or `still_runs`.
+    /// Takes the charge back after the lease was lost, unless the handler did not return in time.
+    /// It did not if its message is `running`.
     pub(crate) async fn take_back_without_lease(
         &mut self,
         consumer: &Consumer,
         partition_id: PartitionId,
-        still_runs: impl FnOnce(i64) -> bool,
+        running: Option<i64>,
     ) {
-        let Some(charge) = self.charge.take() else {
-            return;
-        };
-        if !still_runs(charge.seq())
-            && let Some(seq) = charge.taken_back_without_lease()
-        {
+        if let Some(seq) = self.end_charge(running) {
             take_back(consumer, partition_id, seq).await;
         }
+    }
+
+    /// The same if the lease could not be given back: the database does not answer now.
+    pub(crate) fn owe_charge(
+        &mut self,
+        consumer: &Consumer,
+        partition_id: PartitionId,
+        running: Option<i64>,
+    ) {
+        if let Some(seq) = self.end_charge(running) {
+            owe(consumer, partition_id, seq);
+        }
+    }
+
+    /// Forgets the charge. Returns its message, if the charge is to be taken back.
+    fn end_charge(&mut self, running: Option<i64>) -> Option<i64> {
+        let charge = self.charge.take()?;
+        let charge = (running != Some(charge.seq())).then_some(charge);
+        charge.and_then(Charge::taken_back_without_lease)
     }
 }
 
@@ -139,7 +155,9 @@ mod tests {
         let mut quarantine = SessionQuarantine::new(10);
         let note = quarantine.charge(7);
         quarantine.written(&[note], |_| true);
-        quarantine.charge_is_unknown();
+        quarantine.may_be_written(&[charged(8)]);
+        assert_eq!(quarantine.charged_among(&[7]), Some(7), "of another");
+        quarantine.may_be_written(&[charged(7)]);
         assert_eq!(quarantine.charged_among(&[7]), None);
     }
 

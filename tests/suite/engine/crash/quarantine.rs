@@ -8,7 +8,7 @@ use outbox_tests::{Engine, every_engine};
 use std::time::Instant;
 
 /// Commits a message that is claimed by a process that died.
-async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
+pub(super) async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
     // Makes the cursors.
     start(db, way, gated).await.stop().await;
     commit(db.connection(), "k", 0).await;
@@ -23,7 +23,7 @@ async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
 }
 
 /// On SQLite nobody can take a lease while a transactional handler is the writer.
-fn ways_that_can_lose_a_lease(db: &TestDb) -> &'static [(&'static str, Serve)] {
+pub(super) fn ways_that_can_lose_a_lease(db: &TestDb) -> &'static [(&'static str, Serve)] {
     match db.engine() {
         Engine::Sqlite => &WAYS[..2],
         Engine::Postgres | Engine::MySql => &WAYS,
@@ -47,12 +47,12 @@ async fn assert_record(db: &TestDb, name: &str, failures: u32, deaths: u32) {
     assert_eq!(found, (1, 1), "{name}: {exact}");
 }
 
-async fn until_no_record(db: &TestDb, name: &str) {
+pub(super) async fn until_no_record(db: &TestDb, name: &str) {
     eventually("no record", async || records(db, name, "1 = 1").await == 0).await;
 }
 
 /// Another process takes the lease, as after a long silence of this one, and dies.
-async fn steal(db: &TestDb, name: &str) {
+pub(super) async fn steal(db: &TestDb, name: &str) {
     db.execute(&format!(
         "UPDATE outbox_cursor SET lease_owner = 'thief', lease_epoch = lease_epoch + 1, \
          lease_until = {} WHERE partition_id = {} AND consumer = '{name}'",
@@ -62,7 +62,7 @@ async fn steal(db: &TestDb, name: &str) {
     .await;
 }
 
-async fn letters(db: &TestDb) -> Vec<String> {
+pub(super) async fn letters(db: &TestDb) -> Vec<String> {
     db.texts("SELECT reason FROM outbox_dead_letter").await
 }
 
