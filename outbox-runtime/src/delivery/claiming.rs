@@ -80,7 +80,7 @@ async fn acknowledgement_was_refused(
         // The new claim read the record before that. This holds too if the charge is still owed.
         let again = claimed.rows.first().is_some_and(|row| row.seq == seq);
         if let Some(attempts) = claimed.attempts.as_mut().filter(|_| again) {
-            attempts.deaths -= 1;
+            attempts.deaths -= i32::from(attempts.deaths > 0);
         }
     }
     tracing::warn!(

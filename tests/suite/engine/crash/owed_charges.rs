@@ -183,3 +183,22 @@ async fn a_charge_that_cannot_be_taken_back_at_once_is_taken_back_later(db: &Tes
     }
     assert_eq!(letters(db).await, Vec::<String>::new());
 }
+
+/// Nothing is taken back that is not there: the record counts what the other process found.
+#[every_engine]
+async fn no_charge_is_taken_back_twice(db: &TestDb) {
+    let gated = Gated::new(Manners::Ignore);
+    commit_a_suspect(db, WAYS[0], &gated).await;
+    let running = start_with(db, WAYS[0], &gated, LeaseConfig::default(), 5).await;
+    gated.entered(1).await;
+    // Another process has made a failure of the charge, with one more.
+    db.execute("UPDATE outbox_attempt SET deaths = 0, failures = 2")
+        .await;
+    steal(db, WAYS[0].0).await;
+    gated.let_one_through();
+    gated.entered(2).await;
+    gated.open();
+    until_no_record(db, WAYS[0].0).await;
+    running.stop().await;
+    assert_eq!(*gated.attempts.lock().unwrap(), [0, 2]);
+}
