@@ -59,14 +59,20 @@ pub(crate) async fn charge_from_pool(
 
 /// Charges a suspect on the connection of its handler, and commits that. Returns the connection
 /// with a new transaction, or `None` if the lease was lost.
+///
+/// Where the claim was not made on that connection, an error could come after the commit: there the
+/// engine commits and begins in two steps. So the charge is a statement of its own, of which it is
+/// known whether it is written, and the connection is taken afterwards.
 pub(crate) async fn charge_in(
     consumer: &Consumer,
     claim: &mut Claim,
     tx: Option<DatabaseTransaction>,
 ) -> Result<Option<DatabaseTransaction>, DbErr> {
-    let tx = match tx {
-        Some(tx) => tx,
-        None => begin_for_handlers(&consumer.db).await?,
+    let Some(tx) = tx else {
+        return match charge_from_pool(consumer, claim).await? {
+            true => begin_for_handlers(&consumer.db).await.map(Some),
+            false => Ok(None),
+        };
     };
     match charge(consumer, &tx, claim).await {
         Ok(true) => {

@@ -19,8 +19,8 @@
 //!
 //! **A suspect is charged.** Immediately before its handler runs, one death is written into its
 //! record and committed: afterwards it may be too late. For a transactional handler the connection
-//! is in hand by then. A message with as many deaths as it may have attempts becomes a dead letter
-//! instead.
+//! is in hand by then, where the engine claims on that connection. A message with as many deaths as
+//! it may have attempts becomes a dead letter instead.
 //!
 //! **The charge ends** in one of these ways:
 //!

@@ -11,7 +11,8 @@ use outbox_runtime::QueueBuilder;
 use outbox_tests::{Engine, every_engine};
 use sea_orm::sqlx::Database as Sqlx;
 use sea_orm::sqlx::pool::PoolOptions;
-use sea_orm::{ConnectOptions, Database, DatabaseConnection};
+use sea_orm::sqlx::sqlite::SqlitePoolOptions;
+use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, TransactionTrait};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a pool has no connection to give.
@@ -182,6 +183,103 @@ async fn a_charge_that_cannot_be_taken_back_at_once_is_taken_back_later(db: &Tes
         assert_eq!(*gated.attempts.lock().unwrap(), [0, 0], "{}", way.0);
     }
     assert_eq!(letters(db).await, Vec::<String>::new());
+}
+
+/// Stops the connection that has committed a charge until another one is the only writer.
+#[derive(Clone, Default)]
+struct Seizure {
+    charged: Arc<AtomicBool>,
+    committed: Arc<AtomicBool>,
+    seized: Arc<AtomicBool>,
+}
+
+impl Seizure {
+    fn watch(self, pool: SqlitePoolOptions) -> SqlitePoolOptions {
+        pool.after_connect(move |connection, _| {
+            let (insert, commit, next) = (self.clone(), self.clone(), self.clone());
+            Box::pin(async move {
+                let mut handle = connection.lock_handle().await?;
+                handle.set_update_hook(move |update| {
+                    if update.table == "charges" {
+                        insert.charged.store(true, Ordering::SeqCst);
+                    }
+                });
+                handle.set_commit_hook(move || {
+                    let charged = commit.charged.load(Ordering::SeqCst);
+                    commit.committed.fetch_or(charged, Ordering::SeqCst);
+                    true
+                });
+                // Called as each statement goes on or ends, and before the next does anything.
+                handle.set_progress_handler(1, move || {
+                    while next.committed.load(Ordering::SeqCst)
+                        && !next.seized.load(Ordering::SeqCst)
+                    {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    true
+                });
+                Ok(())
+            })
+        })
+    }
+
+    async fn pool(&self, db: &TestDb) -> DatabaseConnection {
+        let mut options = ConnectOptions::new(db.url());
+        options.max_connections(8).sqlx_logging(false);
+        options.map_sqlx_sqlite_opts(|options| options.busy_timeout(Duration::from_millis(20)));
+        let seizure = self.clone();
+        options.map_sqlx_sqlite_pool_opts(move |pool| seizure.clone().watch(pool));
+        Database::connect(options).await.expect("a pool")
+    }
+
+    /// Is the only writer for a while, from the commit of a charge on.
+    async fn seize(&self, db: &TestDb) {
+        eventually("a charge", async || self.committed.load(Ordering::SeqCst)).await;
+        let tx = db.connection().begin().await.unwrap();
+        tx.execute_unprepared("UPDATE outbox_cursor SET lease_epoch = lease_epoch")
+            .await
+            .unwrap();
+        self.seized.store(true, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        tx.rollback().await.unwrap();
+    }
+}
+
+/// On SQLite a charge is committed before the transaction of its handler begins, and that may fail.
+#[test]
+fn a_charge_whose_transaction_does_not_begin_is_taken_back() {
+    outbox_tests::run(Engine::Sqlite, true, |db| {
+        Box::pin(seized_after_the_charge(db))
+    });
+}
+
+async fn seized_after_the_charge(db: &TestDb) {
+    let booked = WAYS[2];
+    create_ledger(db).await;
+    let gated = Gated::new(Manners::Ignore);
+    commit_a_suspect(db, booked, &gated).await;
+    // Of tables like that of the charges themselves the engine does not tell.
+    db.execute("CREATE TABLE charges (seq INTEGER NOT NULL)")
+        .await;
+    db.execute(
+        "CREATE TRIGGER noted AFTER INSERT ON outbox_attempt \
+         BEGIN INSERT INTO charges (seq) VALUES (NEW.seq); END",
+    )
+    .await;
+    let seizure = Seizure::default();
+    let queue = eager_orders(&seizure.pool(db).await).consumer(booked.0);
+    let running = booked.1(queue.retry(soon(1)), gated.clone());
+    let running = running.start().await.unwrap();
+    seizure.seize(db).await;
+    gated.open();
+    drained(db).await;
+    running.stop().await;
+    assert_eq!(letters(db).await, Vec::<String>::new());
+    assert_eq!(
+        *gated.attempts.lock().unwrap(),
+        [0],
+        "no charge before it ran"
+    );
 }
 
 /// Nothing is taken back that is not there: the record counts what the other process found.
