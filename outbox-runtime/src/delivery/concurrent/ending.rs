@@ -95,7 +95,7 @@ impl Session<'_> {
         })
     }
 
-    /// `ended` are messages whose handlers ended in time, and whose results are forgotten.
+    /// `ended` are messages whose handlers did nothing wrong, and whose results are forgotten.
     async fn give_back(&mut self, ended: &[i64]) -> Result<(), DbErr> {
         let given_back = self.save(true).await;
         match given_back {
@@ -162,8 +162,8 @@ impl Session<'_> {
         }
     }
 
-    /// Cancels the handlers that run. Returns the messages whose handlers ended in time. Their
-    /// results are not written down.
+    /// Cancels the handlers that run. Returns the messages whose handlers ended in time, or were
+    /// dropped while they still had time of their own. Their results are not written down.
     async fn forget_tasks(&mut self, until: Instant) -> Vec<i64> {
         self.lease.stop.stopping.cancel();
         let mut ended = Vec::new();
@@ -174,6 +174,8 @@ impl Session<'_> {
         };
         let _ = tokio::time::timeout_at(until.into(), ending).await;
         self.tasks.shutdown().await;
+        let running = self.window.lanes.first_running();
+        ended.extend(running.filter(|_| self.quarantine.had_time()));
         ended
     }
 }

@@ -32,6 +32,7 @@
 //! | the handler did not start, or the process stops, or a commit lost a race | it is taken back as the claim is given back |
 //! | the lease was lost, and the handler had returned in time | it is taken back without a lease: the database was slow, and the message did nothing |
 //! | the end of the claim could not be written while the lease lasted, and the handler did not run or had returned in time | it is owed, and taken back before the next claim |
+//! | a session lost its lease, and dropped the handler for that while it had time left | it is taken back in the same way |
 //! | the lease was lost, and the handler did not return in time | it stays: a handler that blocks until its lease is lost, each time, must come to an end too |
 //! | the connection was lost in the handler's transaction | it stays: a message that ends its connection each time must come to an end too |
 //! | an answer was lost, and with it whether there is a charge | it may stay although it should not |

@@ -4,7 +4,9 @@ use super::charge::charged;
 use super::{Charge, Solitude, needs_solitude, owe, take_back};
 use crate::database::attempts::{AttemptChange, AttemptNote, Attempts};
 use crate::delivery::consumer::Consumer;
+use crate::delivery::guard::LeaseClock;
 use crate::queue::PartitionId;
+use std::time::Instant;
 
 /// The suspects of a session. One of them is at work at a time, and nothing beside it.
 pub(crate) struct SessionQuarantine {
@@ -12,6 +14,8 @@ pub(crate) struct SessionQuarantine {
     upto: i64,
     /// A suspect that is charged, or is about to be, and has not been started.
     unstarted: Option<i64>,
+    /// The time of the handler that was started last: a suspect's, while one is charged.
+    clock: Option<LeaseClock>,
     /// The charge that is in the database.
     charge: Option<Charge>,
     /// Held while a suspect runs and until what became of it is written down.
@@ -24,6 +28,7 @@ impl SessionQuarantine {
         Self {
             upto: claimed,
             unstarted: None,
+            clock: None,
             charge: None,
             solitude: None,
         }
@@ -60,9 +65,16 @@ impl SessionQuarantine {
         charged(seq)
     }
 
-    /// The handler of the suspect runs.
-    pub(crate) fn started(&mut self) {
+    /// The handler of the suspect runs, and has the time of this clock.
+    pub(crate) fn started(&mut self, clock: LeaseClock) {
         self.unstarted = None;
+        self.clock = Some(clock);
+    }
+
+    /// Whether the handler that was started last, and is dropped now, still had time.
+    pub(crate) fn had_time(&self) -> bool {
+        self.clock
+            .is_some_and(|clock| Instant::now() < clock.drop_at())
     }
 
     /// A suspect that was charged and not started, which has done nothing wrong.
@@ -136,6 +148,7 @@ impl SessionQuarantine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::LeaseConfig;
 
     #[test]
     fn a_charge_is_known_from_its_write_until_its_message_is_done() {
@@ -167,7 +180,8 @@ mod tests {
         quarantine.charge(7);
         assert_eq!(quarantine.take_unstarted(), Some(7));
         quarantine.charge(7);
-        quarantine.started();
+        quarantine.started(LeaseClock::start(LeaseConfig::default()));
         assert_eq!(quarantine.take_unstarted(), None);
+        assert!(quarantine.had_time());
     }
 }

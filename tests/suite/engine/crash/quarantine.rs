@@ -7,6 +7,12 @@ use crate::engine::support::ways::{Serve, WAYS, start, start_with};
 use outbox_tests::{Engine, every_engine};
 use std::time::Instant;
 
+/// A session renews it after half a second; handlers are dropped after 1.5.
+const LEASE: LeaseConfig = LeaseConfig {
+    duration: Duration::from_secs(2),
+    headroom: Duration::from_secs(1),
+};
+
 /// Commits a message that is claimed by a process that died.
 pub(super) async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
     // Makes the cursors.
@@ -123,6 +129,25 @@ async fn a_process_that_lost_its_lease_takes_its_charge_back(db: &TestDb) {
         }
     }
     assert_eq!(letters(db).await, Vec::<String>::new());
+}
+
+/// The handler is dropped as soon as the session knows of the loss: it had time left, and
+/// has done nothing wrong.
+#[every_engine]
+async fn a_suspect_that_is_dropped_with_its_lease_is_not_charged(db: &TestDb) {
+    let keys = WAYS[1];
+    let gated = Gated::new(Manners::Ignore);
+    commit_a_suspect(db, keys, &gated).await;
+    let running = start_with(db, keys, &gated, LEASE, 1).await;
+    gated.entered(1).await;
+    steal(db, keys.0).await;
+    gated.entered(2).await;
+    gated.open();
+    until_no_record(db, keys.0).await;
+    running.stop().await;
+    assert_eq!(letters(db).await, Vec::<String>::new());
+    assert_eq!(*gated.attempts.lock().unwrap(), [0, 0]);
+    assert_eq!(gated.dropped(), 1);
 }
 
 /// Else it would be delivered for ever: it returns each time, but too late.
