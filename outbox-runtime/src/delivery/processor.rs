@@ -9,6 +9,7 @@ use super::consumer::Consumer;
 use super::opening::{OpenedClaim, open};
 use super::quarantine::{self, SOLITUDE_PAUSE, TurnQuarantine};
 use super::settlement::{bury_exhausted, give_back, give_back_late, release_any, settle_failure};
+use super::transactional::NextClaim;
 use super::wakes::Wakes;
 use super::{leased, transactional};
 use crate::config::Pace;
@@ -289,7 +290,11 @@ impl<'a> Turn<'a> {
                 give_back_late(consumer, &claim, tx).await
             }
             OpenedClaim::Ours(claim) if consumer.is_transactional() => {
-                transactional::work(consumer, self.state, claim, tx, self.last).await
+                let next = NextClaim {
+                    last: self.last,
+                    refuse: self.quarantine.refuse(consumer),
+                };
+                transactional::work(consumer, self.state, claim, tx, next).await
             }
             OpenedClaim::Ours(claim) => leased::work(consumer, self.state, claim).await,
         }

@@ -4,6 +4,7 @@ use super::*;
 use crate::engine::support::gated_handler::{Gated, Manners};
 use crate::engine::support::scripted_handler::create_ledger;
 use crate::engine::support::ways::{Serve, WAYS, start, start_with};
+use outbox_runtime::{Outbox, OutboxProfile};
 use outbox_tests::{Engine, every_engine};
 use std::time::Instant;
 
@@ -148,6 +149,37 @@ async fn a_suspect_that_is_dropped_with_its_lease_is_not_charged(db: &TestDb) {
     assert_eq!(letters(db).await, Vec::<String>::new());
     assert_eq!(*gated.attempts.lock().unwrap(), [0, 0]);
     assert_eq!(gated.dropped(), 1);
+}
+
+/// With one attempt each suspect must be alone in the process. A transactional turn that has the
+/// right to that claims the next one with its commit.
+#[every_engine]
+async fn suspects_that_must_be_alone_do_not_wait_for_the_reconciler(db: &TestDb) {
+    create_ledger(db).await;
+    let gated = Gated::new(Manners::Ignore);
+    gated.open();
+    let start = async || {
+        let mut profile = OutboxProfile::low_latency();
+        profile.reconciler = profile.reconciler.idle_interval(Duration::from_secs(3_600));
+        let outbox = Outbox::builder(db.connect().await).profile(profile);
+        let queue = outbox.queue("orders", QUEUE.partitions()).retry(soon(1));
+        queue.transactional(gated.clone()).start().await.unwrap()
+    };
+    start().await.stop().await;
+    commit_many(db, &QUEUE, "k", 0..4).await;
+    db.execute(&format!(
+        "UPDATE outbox_cursor SET lease_owner = 'dead', lease_epoch = 7, lease_until = {}, \
+         claimed_seq = 4 WHERE partition_id = {}",
+        db.from_now(-1_000),
+        partition_id("k")
+    ))
+    .await;
+    let running = start().await;
+    gated.entered(4).await;
+    drained(db).await;
+    running.stop().await;
+    assert_eq!(letters(db).await, Vec::<String>::new());
+    assert_eq!(gated.seen.count(), 4);
 }
 
 /// Else it would be delivered for ever: it returns each time, but too late.
