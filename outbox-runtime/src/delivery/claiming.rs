@@ -77,10 +77,10 @@ async fn acknowledgement_was_refused(
     let partition_id = request.partition_id;
     if let Some(seq) = request.ack.as_ref().and_then(|ack| ack.charged) {
         quarantine::take_back(consumer, partition_id, seq).await;
-        // The new claim read the record before that.
+        // The new claim read the record before that. This holds too if the charge is still owed.
         let again = claimed.rows.first().is_some_and(|row| row.seq == seq);
         if let Some(attempts) = claimed.attempts.as_mut().filter(|_| again) {
-            attempts.deaths -= 1;
+            attempts.deaths -= i32::from(attempts.deaths > 0);
         }
     }
     tracing::warn!(

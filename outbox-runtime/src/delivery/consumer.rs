@@ -2,6 +2,7 @@
 
 use super::failure_log::FailureLog;
 use super::guard::Stop;
+pub(crate) use super::quarantine::Owed;
 use super::route::Routes;
 use crate::config::{LeaseConfig, RetryPolicy, WorkerTuning};
 use crate::database::connection_cache::ConnectionCache;
@@ -54,6 +55,8 @@ pub(crate) struct Consumer {
     /// One permit for the whole process, for the suspect that must be alone: see
     /// [`quarantine`](super::quarantine).
     pub(crate) solitude: Arc<Semaphore>,
+    /// Charges that are to be taken back before anything is claimed from their partitions.
+    pub(crate) owed: Owed,
 }
 
 impl Consumer {
@@ -89,6 +92,11 @@ impl Consumer {
     /// Whether all permits are taken: other partitions may be waiting for one.
     pub(super) fn is_crowded(&self) -> bool {
         self.permits.available_permits() == 0
+    }
+
+    /// Whether a message of a partition has a charge that is to be taken back.
+    pub(crate) fn owes(&self, partition: u32) -> bool {
+        self.owed.any(self.queue_id.partition(partition))
     }
 
     pub(crate) fn is_paused(&self) -> bool {

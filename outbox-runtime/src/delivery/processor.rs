@@ -7,13 +7,15 @@ use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::claiming::claim;
 use super::consumer::Consumer;
 use super::opening::{OpenedClaim, open};
-use super::quarantine::{SOLITUDE_PAUSE, TurnQuarantine};
+use super::quarantine::{self, SOLITUDE_PAUSE, TurnQuarantine};
 use super::settlement::{bury_exhausted, give_back, give_back_late, release_any, settle_failure};
+use super::transactional::NextClaim;
 use super::wakes::Wakes;
 use super::{leased, transactional};
 use crate::config::Pace;
 use crate::database::cursor::{Ack, Claimed, RowVersion};
 use crate::handler::HandlerResult;
+use crate::queue::PartitionId;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
@@ -162,10 +164,11 @@ impl<'a> Turn<'a> {
             self.pause().await;
             let mut answer = match self.chained.take() {
                 Some(answer) => answer,
-                None if self.last && self.state.unsaved.is_none() => {
-                    return Ok(self.next_turn());
-                }
                 None => {
+                    quarantine::pay(self.consumer, self.partition_id()).await?;
+                    if self.last && self.state.unsaved.is_none() {
+                        return Ok(self.next_turn());
+                    }
                     if !self.quarantine.enter(self.consumer, self.state) {
                         return Ok(Next::Later(SOLITUDE_PAUSE));
                     }
@@ -190,6 +193,10 @@ impl<'a> Turn<'a> {
             }
             self.batches = self.batches.saturating_add(1);
         }
+    }
+
+    fn partition_id(&self) -> PartitionId {
+        self.consumer.queue_id.partition(self.partition)
     }
 
     /// Decides whether the batch that begins is the last. Once it is, it stays so: what was claimed
@@ -231,7 +238,7 @@ impl<'a> Turn<'a> {
     async fn claim(&mut self) -> Result<ClaimAnswer, DbErr> {
         let limit = if self.last { 0 } else { self.state.limit };
         let refuse = self.quarantine.refuse(self.consumer);
-        let partition_id = self.consumer.queue_id.partition(self.partition);
+        let partition_id = self.partition_id();
         let answer = claim(self.consumer, partition_id, self.state, limit, refuse).await?;
         let claimed = &answer.claimed;
         self.more = claimed.cut || claimed.rows.len() >= limit as usize;
@@ -283,7 +290,11 @@ impl<'a> Turn<'a> {
                 give_back_late(consumer, &claim, tx).await
             }
             OpenedClaim::Ours(claim) if consumer.is_transactional() => {
-                transactional::work(consumer, self.state, claim, tx, self.last).await
+                let next = NextClaim {
+                    last: self.last,
+                    refuse: self.quarantine.refuse(consumer),
+                };
+                transactional::work(consumer, self.state, claim, tx, next).await
             }
             OpenedClaim::Ours(claim) => leased::work(consumer, self.state, claim).await,
         }

@@ -176,13 +176,26 @@ async fn settle_at(
         forget_attempts: true,
         keep: None,
     };
-    let written = write(consumer, &claim.messages, claim.clock, &outcome, tx).await?;
-    if written == SettlementEnd::LeaseLost
-        && let Some(seq) = claim.charge.and_then(Charge::taken_back_without_lease)
-    {
-        quarantine::take_back(consumer, claim.partition_id, seq).await;
+    let written = write(consumer, &claim.messages, claim.clock, &outcome, tx).await;
+    let charge = claim.charge.and_then(Charge::taken_back_without_lease);
+    match (written, charge) {
+        (Ok(SettlementEnd::LeaseLost), Some(seq)) => {
+            quarantine::take_back(consumer, claim.partition_id, seq).await;
+        }
+        // The pool had no connection, or the database was gone, until the lease was over.
+        (Err(unwritten), Some(seq)) if !unwritten.may_be_done && ends_charge(&outcome, seq) => {
+            quarantine::owe(consumer, claim.partition_id, seq);
+            return Err(unwritten.error);
+        }
+        (Err(unwritten), _) => return Err(unwritten.error),
+        (Ok(_), _) => {}
     }
     Ok(())
+}
+
+/// Whether a settlement says what becomes of the charge of a message. If not, it is to stay.
+fn ends_charge(outcome: &Settlement<'_>, seq: i64) -> bool {
+    outcome.processed >= seq || outcome.notes.iter().any(|note| note.seq == seq)
 }
 
 /// What became of a settlement.
@@ -196,6 +209,13 @@ pub(super) enum SettlementEnd {
     Unknown,
 }
 
+/// A settlement that could not be written.
+pub(super) struct Unwritten {
+    pub(super) error: DbErr,
+    /// Whether an answer was lost: then it may be written all the same.
+    pub(super) may_be_done: bool,
+}
+
 /// Writes a settlement. Tries again while the lease may still be ours: what is not written down is
 /// done again. The first try is made in `tx`, if there is one.
 pub(super) async fn write(
@@ -204,7 +224,7 @@ pub(super) async fn write(
     clock: LeaseClock,
     outcome: &Settlement<'_>,
     mut tx: Option<DatabaseTransaction>,
-) -> Result<SettlementEnd, DbErr> {
+) -> Result<SettlementEnd, Unwritten> {
     let mut pause = Duration::from_millis(5);
     let (mut refused, mut unanswered) = (0, false);
     loop {
@@ -212,15 +232,14 @@ pub(super) async fn write(
             Ok(found) => return Ok(end_of(consumer, messages, outcome, unanswered, &found)),
             Err(error) => error,
         };
+        unanswered |= quarantine::may_be_done(&error);
         // A refused statement will be refused again; one more try is for luck.
         let is_refused = classify(&error) == ErrorClass::Statement;
-        if is_refused && refused > 0 {
-            return Err(error);
+        let late = Instant::now() + pause >= clock.over_at();
+        if late || is_refused && refused > 0 || consumer.stop.stopped.is_cancelled() {
+            let may_be_done = unanswered;
+            return Err(Unwritten { error, may_be_done });
         }
-        if Instant::now() + pause >= clock.over_at() || consumer.stop.stopped.is_cancelled() {
-            return Err(error);
-        }
-        unanswered = true;
         refused += u32::from(is_refused);
         tracing::debug!(%error, "settling failed, trying again");
         tokio::time::sleep(pause).await;

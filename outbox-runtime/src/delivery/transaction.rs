@@ -1,9 +1,12 @@
 //! The connection on which a transactional consumer works on a partition.
 //!
 //! On PostgreSQL and MySQL a turn takes it before it claims anything, and keeps it from one
-//! batch to the next; on SQLite after the claim. Nothing is charged before it is in hand, so a
-//! pool that has none left charges nobody for a handler that never ran. The claim itself runs on
-//! this connection, so that a turn never holds one connection while it waits for another.
+//! batch to the next. Nothing is charged before it is in hand, so a pool that has none left charges
+//! nobody for a handler that never ran. The claim itself runs on this connection, so that a turn
+//! never holds one connection while it waits for another.
+//!
+//! On SQLite the turn takes it after the claim, and after the charge of a suspect. If the pool has
+//! none left then, the charge is taken back.
 
 use super::claim::ClaimAnswer;
 use super::consumer::Consumer;

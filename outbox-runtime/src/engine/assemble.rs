@@ -3,7 +3,7 @@
 use super::builder::{ConsumerSpec, OutboxBuilder, RouteSpec};
 use crate::database::connection_cache::ConnectionCache;
 use crate::delivery::claim_batcher::ClaimBatcher;
-use crate::delivery::consumer::Consumer;
+use crate::delivery::consumer::{Consumer, Owed};
 use crate::delivery::failure_log::FailureLog;
 use crate::delivery::guard::Stop;
 use crate::delivery::route::{Route, Routes};
@@ -142,6 +142,7 @@ impl<'a> Assembly<'a> {
             statements: self.statements.clone(),
             permits: permits.clone(),
             solitude: self.solitude.clone(),
+            owed: Owed::default(),
         }
     }
 

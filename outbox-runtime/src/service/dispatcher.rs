@@ -113,7 +113,7 @@ impl Dispatcher {
                     let tuning = &self.consumer.tuning;
                     let doublings = waits.after_error();
                     let pause = backoff(tuning.retry_base, tuning.retry_max, doublings, true);
-                    // While stopping too: an unsaved acknowledgement is worth a few tries.
+                    // While stopping too: what is unsaved or owed is worth a few tries.
                     tokio::select! {
                         () = tokio::time::sleep(pause.max(least)) => {}
                         () = self.consumer.stop.stopped.cancelled() => {}
@@ -121,7 +121,7 @@ impl Dispatcher {
                 }
             }
             let stopping = self.consumer.stop.stopping.is_cancelled();
-            let saved = state.unsaved.is_none();
+            let saved = state.unsaved.is_none() && !self.consumer.owes(number);
             if (stopping && saved) || self.consumer.stop.stopped.is_cancelled() {
                 return;
             }

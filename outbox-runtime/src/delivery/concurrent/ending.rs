@@ -95,12 +95,21 @@ impl Session<'_> {
         })
     }
 
-    /// `ended` are messages whose handlers ended in time, and whose results are forgotten.
+    /// `ended` are messages whose handlers did nothing wrong, and whose results are forgotten.
     async fn give_back(&mut self, ended: &[i64]) -> Result<(), DbErr> {
-        if !self.save(true).await? {
-            self.take_back_without_lease(ended).await;
+        let given_back = self.save(true).await;
+        match given_back {
+            Ok(true) => {}
+            Ok(false) => self.take_back_without_lease(ended).await,
+            // The next session, which is not there before the database answers, takes it back.
+            Err(_) => {
+                let running = self.running_beside(ended);
+                let partition_id = self.partition_id();
+                self.quarantine
+                    .owe_charge(self.consumer, partition_id, running);
+            }
         }
-        Ok(())
+        given_back.map(drop)
     }
 
     /// Another process may have the lease, or will soon. What runs is cancelled, has until then to
@@ -132,12 +141,17 @@ impl Session<'_> {
     /// Takes back the charge of a suspect after the lease was lost, unless its handler still ran,
     /// or did not return in time.
     async fn take_back_without_lease(&mut self, ended: &[i64]) {
-        let running = self.window.lanes.first_running();
+        let running = self.running_beside(ended);
         let partition_id = self.partition_id();
-        let still_runs = |seq| running == Some(seq) && !ended.contains(&seq);
         self.quarantine
-            .take_back_without_lease(self.consumer, partition_id, still_runs)
+            .take_back_without_lease(self.consumer, partition_id, running)
             .await;
+    }
+
+    /// The first message whose handler was started, and did not come to an end in time.
+    fn running_beside(&self, ended: &[i64]) -> Option<i64> {
+        let running = self.window.lanes.first_running();
+        running.filter(|seq| !ended.contains(seq))
     }
 
     /// Takes back a charge that was made before the attempt.
@@ -148,8 +162,8 @@ impl Session<'_> {
         }
     }
 
-    /// Cancels the handlers that run. Returns the messages whose handlers ended in time. Their
-    /// results are not written down.
+    /// Cancels the handlers that run. Returns the messages whose handlers ended in time, or were
+    /// dropped while they still had time of their own. Their results are not written down.
     async fn forget_tasks(&mut self, until: Instant) -> Vec<i64> {
         self.lease.stop.stopping.cancel();
         let mut ended = Vec::new();
@@ -160,6 +174,8 @@ impl Session<'_> {
         };
         let _ = tokio::time::timeout_at(until.into(), ending).await;
         self.tasks.shutdown().await;
+        let running = self.window.lanes.first_running();
+        ended.extend(running.filter(|_| self.quarantine.had_time()));
         ended
     }
 }

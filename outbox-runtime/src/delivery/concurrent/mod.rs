@@ -26,7 +26,7 @@ use self::window::Window;
 use super::consumer::Consumer;
 use super::guard::{HandlerEnd, LeaseClock};
 use super::processor::Next;
-use super::quarantine::SessionQuarantine;
+use super::quarantine::{self, SessionQuarantine};
 use crate::config::backoff;
 use crate::database::read_ahead::{Acquired, Held, acquire};
 use crate::handler::HandlerResult;
@@ -60,6 +60,7 @@ pub(crate) async fn turn(
     signals: Signals<'_>,
 ) -> Result<Next, DbErr> {
     let partition_id = consumer.queue_id.partition(partition);
+    quarantine::pay(consumer, partition_id).await?;
     let clock = LeaseClock::start(consumer.lease);
     let permit = consumer.statements.acquire().await;
     let acquired = acquire(

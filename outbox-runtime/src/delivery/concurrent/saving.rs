@@ -84,16 +84,21 @@ impl<'a> Session<'a> {
             None,
         )
         .await;
-        if let Ok(SettlementEnd::Written) = end {
-            self.saved(&outcome, clock);
-            return Ok(true);
-        }
-        if let Ok(SettlementEnd::Unknown) = end {
-            self.quarantine.charge_is_unknown();
+        let may_be_done = match &end {
+            Ok(SettlementEnd::Written) => {
+                self.saved(&outcome, clock);
+                return Ok(true);
+            }
+            Ok(SettlementEnd::LeaseLost) => false,
+            Ok(SettlementEnd::Unknown) => true,
+            Err(unwritten) => unwritten.may_be_done,
+        };
+        if may_be_done {
+            self.quarantine.may_be_written(&outcome.notes);
         }
         (notes.attempts, notes.burials) = (outcome.notes, outcome.burials);
         self.unwritten.put_back(notes);
-        end.map(|_| false)
+        end.map(|_| false).map_err(|unwritten| unwritten.error)
     }
 
     /// What is to be written. Takes attempts and burials out of `notes`.

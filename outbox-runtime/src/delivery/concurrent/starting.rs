@@ -120,16 +120,15 @@ impl Session<'_> {
         let attempts = known.attempts.total().unsigned_abs();
         let message = known.message.with_attempts(attempts);
         self.window.lanes.start(seq);
-        self.quarantine.started();
+        // Each has the time of a lease, which is renewed meanwhile.
+        let clock = LeaseClock::start(consumer.lease);
+        self.quarantine.started(clock);
         let (routes, states) = (consumer.routes.clone(), consumer.states.clone());
         let (stop, lost) = (self.lease.stop.clone(), self.lease.lost.clone());
-        let lease = consumer.lease;
         let permit = self.permits.spare.take();
         self.tasks.spawn(async move {
             let _permit = permit;
             let mut progress = Progress::default();
-            // Each has the time of a lease, which is renewed meanwhile.
-            let clock = LeaseClock::start(lease);
             let messages = [message];
             let call = async |context: &RunContext| {
                 routes
@@ -138,11 +137,11 @@ impl Session<'_> {
             };
             let ended = guard::run(&stop, clock, &states, call, guard::nothing);
             let ended = lost.run_until_cancelled(ended).await;
-            let ended = ended.unwrap_or(HandlerEnd::LeaseOver);
             FinishedTask {
                 seq,
-                overran: clock.has_overrun(&ended),
-                ended,
+                // Not if it was dropped before its own time was over.
+                overran: Instant::now() >= clock.drop_at(),
+                ended: ended.unwrap_or(HandlerEnd::LeaseOver),
                 rejected: progress.take_rejected().pop().map(|(_, reason)| reason),
             }
         });

@@ -1,10 +1,9 @@
-//! Charging a suspect with a death, and taking the charge back.
+//! Charging a suspect with a death, and the notes that do so or take it back under the lease.
 
 use crate::database::attempts::{self, AttemptChange, AttemptNote};
 use crate::database::transaction::{begin_for_handlers, commit_and_begin, release};
 use crate::delivery::claim::Claim;
 use crate::delivery::consumer::Consumer;
-use crate::queue::PartitionId;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 
 /// A death that is on record for a message, which the message has not died.
@@ -60,14 +59,20 @@ pub(crate) async fn charge_from_pool(
 
 /// Charges a suspect on the connection of its handler, and commits that. Returns the connection
 /// with a new transaction, or `None` if the lease was lost.
+///
+/// Where the claim was not made on that connection, an error could come after the commit: there the
+/// engine commits and begins in two steps. So the charge is a statement of its own, of which it is
+/// known whether it is written, and the connection is taken afterwards.
 pub(crate) async fn charge_in(
     consumer: &Consumer,
     claim: &mut Claim,
     tx: Option<DatabaseTransaction>,
 ) -> Result<Option<DatabaseTransaction>, DbErr> {
-    let tx = match tx {
-        Some(tx) => tx,
-        None => begin_for_handlers(&consumer.db).await?,
+    let Some(tx) = tx else {
+        return match charge_from_pool(consumer, claim).await? {
+            true => begin_for_handlers(&consumer.db).await.map(Some),
+            false => Ok(None),
+        };
     };
     match charge(consumer, &tx, claim).await {
         Ok(true) => {
@@ -115,21 +120,6 @@ fn note_charge(claim: &mut Claim) {
     let first = claim.messages.first();
     claim.charge = first.map(|message| Charge::on_record(message.sequence()));
     claim.recorded = true;
-}
-
-/// Takes a charge back after the lease was lost. If the database does not answer, the charge stays.
-pub(crate) async fn take_back(consumer: &Consumer, partition_id: PartitionId, seq: i64) {
-    let _permit = consumer.statements.acquire().await;
-    let taken = attempts::take_back(&consumer.db, partition_id, &consumer.name, seq);
-    if let Err(error) = taken.await {
-        tracing::warn!(
-            queue = &*consumer.queue,
-            consumer = consumer.name,
-            sequence = seq,
-            %error,
-            "a message stays charged with a death that it did not cause"
-        );
-    }
 }
 
 /// A note that charges a message, to be written under the lease.

@@ -19,8 +19,8 @@
 //!
 //! **A suspect is charged.** Immediately before its handler runs, one death is written into its
 //! record and committed: afterwards it may be too late. For a transactional handler the connection
-//! is in hand by then. A message with as many deaths as it may have attempts becomes a dead letter
-//! instead.
+//! is in hand by then, where the engine claims on that connection. A message with as many deaths as
+//! it may have attempts becomes a dead letter instead.
 //!
 //! **The charge ends** in one of these ways:
 //!
@@ -31,18 +31,30 @@
 //! | the handler failed | it becomes a failure |
 //! | the handler did not start, or the process stops, or a commit lost a race | it is taken back as the claim is given back |
 //! | the lease was lost, and the handler had returned in time | it is taken back without a lease: the database was slow, and the message did nothing |
+//! | the end of the claim could not be written while the lease lasted, and the handler did not run or had returned in time | it is owed, and taken back before the next claim |
+//! | a session lost its lease, and dropped the handler for that while it had time left | it is taken back in the same way |
 //! | the lease was lost, and the handler did not return in time | it stays: a handler that blocks until its lease is lost, each time, must come to an end too |
 //! | the connection was lost in the handler's transaction | it stays: a message that ends its connection each time must come to an end too |
 //! | an answer was lost, and with it whether there is a charge | it may stay although it should not |
 //!
-//! `charge` writes charges and takes them back, `turn` has what a turn knows of suspects, `session`
-//! what a concurrent session does.
+//! **A charge may be owed.** The process may have to take a charge back while the pool has no
+//! connection or the database is away. It remembers the charge in [`Owed`], also while no turn runs.
+//! It pays before it claims from that partition again: a claim looks at what is on record. A turn
+//! that cannot pay ends with the error, and is tried again after a pause. Only a charge is owed that
+//! is surely on record, and it is taken back once. Otherwise the process could take back an older
+//! death, which the message did cause.
+//!
+//! `charge` writes charges, `owed` takes them back without a lease, `turn` has what a turn knows of
+//! suspects, `session` what a concurrent session does.
 
 mod charge;
+mod owed;
 mod session;
 mod turn;
 
-pub(super) use charge::{Charge, charge_from_pool, charge_in, must_charge, take_back, taken_back};
+pub(super) use charge::{Charge, charge_from_pool, charge_in, must_charge, taken_back};
+pub(crate) use owed::Owed;
+pub(super) use owed::{may_be_done, owe, pay, take_back};
 pub(super) use session::SessionQuarantine;
 pub(super) use turn::TurnQuarantine;
 

@@ -1,10 +1,12 @@
 //! What a concurrent session knows of suspects.
 
 use super::charge::charged;
-use super::{Charge, Solitude, needs_solitude, take_back};
+use super::{Charge, Solitude, needs_solitude, owe, take_back};
 use crate::database::attempts::{AttemptChange, AttemptNote, Attempts};
 use crate::delivery::consumer::Consumer;
+use crate::delivery::guard::LeaseClock;
 use crate::queue::PartitionId;
+use std::time::Instant;
 
 /// The suspects of a session. One of them is at work at a time, and nothing beside it.
 pub(crate) struct SessionQuarantine {
@@ -12,6 +14,8 @@ pub(crate) struct SessionQuarantine {
     upto: i64,
     /// A suspect that is charged, or is about to be, and has not been started.
     unstarted: Option<i64>,
+    /// The time of the handler that was started last: a suspect's, while one is charged.
+    clock: Option<LeaseClock>,
     /// The charge that is in the database.
     charge: Option<Charge>,
     /// Held while a suspect runs and until what became of it is written down.
@@ -24,6 +28,7 @@ impl SessionQuarantine {
         Self {
             upto: claimed,
             unstarted: None,
+            clock: None,
             charge: None,
             solitude: None,
         }
@@ -60,9 +65,16 @@ impl SessionQuarantine {
         charged(seq)
     }
 
-    /// The handler of the suspect runs.
-    pub(crate) fn started(&mut self) {
+    /// The handler of the suspect runs, and has the time of this clock.
+    pub(crate) fn started(&mut self, clock: LeaseClock) {
         self.unstarted = None;
+        self.clock = Some(clock);
+    }
+
+    /// Whether the handler that was started last, and is dropped now, still had time.
+    pub(crate) fn had_time(&self) -> bool {
+        self.clock
+            .is_some_and(|clock| Instant::now() < clock.drop_at())
     }
 
     /// A suspect that was charged and not started, which has done nothing wrong.
@@ -87,9 +99,11 @@ impl SessionQuarantine {
         self.charge = self.charge.filter(|charge| is_charged(charge.seq()));
     }
 
-    /// An answer was lost: whether there is a charge to take back is not known.
-    pub(crate) fn charge_is_unknown(&mut self) {
-        self.charge = None;
+    /// An answer was lost, so these notes are written or not. If one of them is about the charged
+    /// message, it is not known whether there still is a charge to take back.
+    pub(crate) fn may_be_written(&mut self, notes: &[AttemptNote]) {
+        let about = |charge: &Charge| notes.iter().any(|note| note.seq == charge.seq());
+        self.charge = self.charge.filter(|charge| !about(charge));
     }
 
     /// The charged message, if it is one of these.
@@ -98,28 +112,43 @@ impl SessionQuarantine {
         charge.map(Charge::seq)
     }
 
-    /// Takes the charge back after the lease was lost, unless the handler did not return in time,
-    /// or `still_runs`.
+    /// Takes the charge back after the lease was lost, unless the handler did not return in time.
+    /// It did not if its message is `running`.
     pub(crate) async fn take_back_without_lease(
         &mut self,
         consumer: &Consumer,
         partition_id: PartitionId,
-        still_runs: impl FnOnce(i64) -> bool,
+        running: Option<i64>,
     ) {
-        let Some(charge) = self.charge.take() else {
-            return;
-        };
-        if !still_runs(charge.seq())
-            && let Some(seq) = charge.taken_back_without_lease()
-        {
+        if let Some(seq) = self.end_charge(running) {
             take_back(consumer, partition_id, seq).await;
         }
+    }
+
+    /// The same if the lease could not be given back: the database does not answer now.
+    pub(crate) fn owe_charge(
+        &mut self,
+        consumer: &Consumer,
+        partition_id: PartitionId,
+        running: Option<i64>,
+    ) {
+        if let Some(seq) = self.end_charge(running) {
+            owe(consumer, partition_id, seq);
+        }
+    }
+
+    /// Forgets the charge. Returns its message, if the charge is to be taken back.
+    fn end_charge(&mut self, running: Option<i64>) -> Option<i64> {
+        let charge = self.charge.take()?;
+        let charge = (running != Some(charge.seq())).then_some(charge);
+        charge.and_then(Charge::taken_back_without_lease)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::LeaseConfig;
 
     #[test]
     fn a_charge_is_known_from_its_write_until_its_message_is_done() {
@@ -139,7 +168,9 @@ mod tests {
         let mut quarantine = SessionQuarantine::new(10);
         let note = quarantine.charge(7);
         quarantine.written(&[note], |_| true);
-        quarantine.charge_is_unknown();
+        quarantine.may_be_written(&[charged(8)]);
+        assert_eq!(quarantine.charged_among(&[7]), Some(7), "of another");
+        quarantine.may_be_written(&[charged(7)]);
         assert_eq!(quarantine.charged_among(&[7]), None);
     }
 
@@ -149,7 +180,8 @@ mod tests {
         quarantine.charge(7);
         assert_eq!(quarantine.take_unstarted(), Some(7));
         quarantine.charge(7);
-        quarantine.started();
+        quarantine.started(LeaseClock::start(LeaseConfig::default()));
         assert_eq!(quarantine.take_unstarted(), None);
+        assert!(quarantine.had_time());
     }
 }

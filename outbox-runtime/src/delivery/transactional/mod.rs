@@ -20,12 +20,13 @@
 
 mod run;
 
-use self::run::{TransactionEnd, run};
+use self::run::{Chain, TransactionEnd, run};
 use super::claim::{Claim, ClaimAnswer, ClaimEnd};
 use super::consumer::Consumer;
 use super::processor::{Next, PartitionState};
 use super::quarantine::{self, Charge};
 use super::settlement::{give_back_late, settle_aborted, settle_failure, settle_stopped};
+use crate::database::cursor::Refuse;
 use crate::database::transaction::begin_for_handlers;
 use crate::handler::HandlerResult;
 use sea_orm::{DatabaseTransaction, DbErr};
@@ -40,7 +41,7 @@ pub(crate) async fn work(
     state: &mut PartitionState,
     mut claim: Claim,
     mut tx: Option<DatabaseTransaction>,
-    last: bool,
+    next: NextClaim,
 ) -> Result<ClaimEnd, DbErr> {
     if quarantine::must_charge(&claim) {
         let charged = match quarantine::charge_in(consumer, &mut claim, tx.take()).await {
@@ -57,7 +58,16 @@ pub(crate) async fn work(
         }
         tx = Some(charged);
     }
-    Work::new(consumer, state, claim, last).run(tx).await
+    Work::new(consumer, state, claim, next).run(tx).await
+}
+
+/// What the turn says of the claim after this one, which may be made in the same transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct NextClaim {
+    /// There is none: the turn ends.
+    pub(crate) last: bool,
+    /// Which suspects it leaves alone: none if the turn has the right to solitude.
+    pub(crate) refuse: Refuse,
 }
 
 /// A claim whose messages are worked on, chunk by chunk, each in a transaction of its own.
@@ -65,8 +75,7 @@ struct Work<'a> {
     consumer: &'a Consumer,
     state: &'a mut PartitionState,
     claim: Claim,
-    /// Whether the turn ends with this claim.
-    last: bool,
+    next: NextClaim,
     /// Whether there is a pause before the next claim.
     paced: bool,
     /// How many messages are claimed together with the commit.
@@ -111,12 +120,12 @@ impl<'a> Work<'a> {
         consumer: &'a Consumer,
         state: &'a mut PartitionState,
         claim: Claim,
-        last: bool,
+        next: NextClaim,
     ) -> Self {
         // The next claim is made in the same transaction as long as all goes well, unless there
         // is a pause before it, which must not be spent in a transaction.
         let paced = !consumer.tuning.active_interval.is_zero();
-        let next_limit = if last || paced {
+        let next_limit = if next.last || paced {
             0
         } else {
             state
@@ -133,7 +142,7 @@ impl<'a> Work<'a> {
             consumer,
             state,
             claim,
-            last,
+            next,
             paced,
             next_limit,
             done: 0,
@@ -179,7 +188,11 @@ impl<'a> Work<'a> {
         chunk: Range<usize>,
     ) -> Result<TransactionEnd, DbErr> {
         let whole = chunk == (0..self.claim.messages.len());
-        let chain = whole.then_some((self.next_limit, self.state.row_version.as_ref()));
+        let chain = whole.then_some(Chain {
+            limit: self.next_limit,
+            row_version: self.state.row_version.as_ref(),
+            refuse: self.next.refuse,
+        });
         let alone = chunk.len() == 1;
         match run(self.consumer, &mut self.claim, tx, chunk, chain).await {
             Ok(TransactionEnd::Raced(error)) if self.state.lost_races >= LOST_RACES => {
@@ -229,7 +242,7 @@ impl<'a> Work<'a> {
         self.state.lost_races = 0;
         self.state.succeeded(self.consumer.tuning.batch_size);
         self.state.shrink_if_cut(&answer.claimed);
-        if self.paced && !self.last {
+        if self.paced && !self.next.last {
             self.state.row_version = answer.claimed.row_version;
             return ClaimEnd::Settled(Next::Again);
         }

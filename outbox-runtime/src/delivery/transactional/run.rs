@@ -1,6 +1,6 @@
 //! One transaction of handlers: it runs them, moves the cursor, and commits.
 
-use crate::database::cursor::{self, ClaimRequest, RowVersion};
+use crate::database::cursor::{self, ClaimRequest, Refuse, RowVersion};
 use crate::database::errors::{ErrorClass, classify};
 use crate::database::transaction::{
     abort, begin_span, claims_on_handlers_connection, commit_and_begin, end_span, has_nested,
@@ -9,7 +9,6 @@ use crate::database::transaction::{
 use crate::delivery::claim::{Claim, ClaimAnswer};
 use crate::delivery::consumer::Consumer;
 use crate::delivery::guard::{self, AttemptEnd, LeaseClock, RunContext};
-use crate::delivery::quarantine;
 use crate::handler::{HandlerResult, Progress};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use std::ops::Range;
@@ -53,14 +52,24 @@ impl TransactionEnd {
     }
 }
 
+/// The next claim, which is made in the transaction of the handlers.
+pub(super) struct Chain<'a> {
+    /// How many messages.
+    pub(super) limit: u32,
+    /// The row version of the cursor.
+    pub(super) row_version: Option<&'a RowVersion>,
+    /// Which suspects it leaves alone.
+    pub(super) refuse: Refuse,
+}
+
 /// Runs the handlers of a chunk of the claim's messages, and commits. `chain` is there if the next
-/// claim is to be made in the same transaction: how many messages, and where the cursor was last.
+/// claim is to be made in the same transaction.
 pub(super) async fn run(
     consumer: &Consumer,
     claim: &mut Claim,
     tx: DatabaseTransaction,
     chunk: Range<usize>,
-    chain: Option<(u32, Option<&RowVersion>)>,
+    chain: Option<Chain<'_>>,
 ) -> Result<TransactionEnd, DbErr> {
     begin_span(&tx).await?;
     let (attempt, count) = call_handlers(consumer, claim, &tx, chunk.clone()).await;
@@ -81,9 +90,7 @@ pub(super) async fn run(
     }
     let committed = match (end_span(&tx).await, chain) {
         (Err(error), _) => Err(error),
-        (Ok(()), Some((limit, row_version))) if whole => {
-            commit_and_claim(consumer, claim, limit, row_version, tx).await
-        }
+        (Ok(()), Some(chain)) if whole => commit_and_claim(consumer, claim, chain, tx).await,
         (Ok(()), _) => commit(consumer, claim, chunk.start, count, tx).await,
     };
     committed.or_else(not_committed)
@@ -181,8 +188,7 @@ async fn took_effect<C: ConnectionTrait>(
 async fn commit_and_claim(
     consumer: &Consumer,
     claim: &Claim,
-    limit: u32,
-    row_version: Option<&RowVersion>,
+    chain: Chain<'_>,
     tx: DatabaseTransaction,
 ) -> Result<TransactionEnd, DbErr> {
     let clock = LeaseClock::start(consumer.lease);
@@ -191,11 +197,11 @@ async fn commit_and_claim(
         consumer: &consumer.name,
         owner: &consumer.owner,
         lease: consumer.lease.duration,
-        limit,
+        limit: chain.limit,
         most_bytes: consumer.most_bytes(),
         ack: Some(claim.ack(claim.messages.len())),
-        row_version,
-        refuse: quarantine::refused_beside_others(consumer),
+        row_version: chain.row_version,
+        refuse: chain.refuse,
         // Never for a commit that carries a user's writes.
         asynchronous_commit: false,
     };

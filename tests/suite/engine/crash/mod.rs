@@ -5,6 +5,7 @@
 mod deadly_messages;
 mod durability;
 mod killed_processes;
+mod owed_charges;
 mod quarantine;
 mod reused_sequence_numbers;
 mod server_crash;

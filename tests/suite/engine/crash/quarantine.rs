@@ -4,11 +4,18 @@ use super::*;
 use crate::engine::support::gated_handler::{Gated, OnCancel};
 use crate::engine::support::scripted_handler::create_ledger;
 use crate::engine::support::ways::{Serve, WAYS, start, start_with};
+use outbox_runtime::{Outbox, OutboxProfile};
 use outbox_tests::{Engine, every_engine};
 use std::time::Instant;
 
+/// A session renews it after half a second; handlers are dropped after 1.5.
+const LEASE: LeaseConfig = LeaseConfig {
+    duration: Duration::from_secs(2),
+    headroom: Duration::from_secs(1),
+};
+
 /// Commits a message that is claimed by a process that died.
-async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
+pub(super) async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
     // Makes the cursors.
     start(db, way, gated).await.stop().await;
     commit(db.connection(), "k", 0).await;
@@ -23,7 +30,7 @@ async fn commit_a_suspect(db: &TestDb, way: (&str, Serve), gated: &Gated) {
 }
 
 /// On SQLite no other process can take a lease while a transactional handler is the writer.
-fn ways_that_can_lose_a_lease(db: &TestDb) -> &'static [(&'static str, Serve)] {
+pub(super) fn ways_that_can_lose_a_lease(db: &TestDb) -> &'static [(&'static str, Serve)] {
     match db.engine() {
         Engine::Sqlite => &WAYS[..2],
         Engine::Postgres | Engine::MySql => &WAYS,
@@ -47,12 +54,12 @@ async fn assert_record(db: &TestDb, name: &str, failures: u32, deaths: u32) {
     assert_eq!(found, (1, 1), "{name}: {exact}");
 }
 
-async fn until_no_record(db: &TestDb, name: &str) {
+pub(super) async fn until_no_record(db: &TestDb, name: &str) {
     eventually("no record", async || records(db, name, "1 = 1").await == 0).await;
 }
 
 /// Another process takes the lease, as after a long silence of this one, and dies.
-async fn steal(db: &TestDb, name: &str) {
+pub(super) async fn steal(db: &TestDb, name: &str) {
     db.execute(&format!(
         "UPDATE outbox_cursor SET lease_owner = 'thief', lease_epoch = lease_epoch + 1, \
          lease_until = {} WHERE partition_id = {} AND consumer = '{name}'",
@@ -62,7 +69,7 @@ async fn steal(db: &TestDb, name: &str) {
     .await;
 }
 
-async fn letters(db: &TestDb) -> Vec<String> {
+pub(super) async fn letters(db: &TestDb) -> Vec<String> {
     db.texts("SELECT reason FROM outbox_dead_letter").await
 }
 
@@ -123,6 +130,56 @@ async fn a_process_that_lost_its_lease_takes_its_charge_back(db: &TestDb) {
         }
     }
     assert_eq!(letters(db).await, Vec::<String>::new());
+}
+
+/// The handler is dropped as soon as the session knows of the loss: it had time left, and
+/// has done nothing wrong.
+#[every_engine]
+async fn a_suspect_that_is_dropped_with_its_lease_is_not_charged(db: &TestDb) {
+    let keys = WAYS[1];
+    let gated = Gated::new(OnCancel::Ignore);
+    commit_a_suspect(db, keys, &gated).await;
+    let running = start_with(db, keys, &gated, LEASE, 1).await;
+    gated.entered(1).await;
+    steal(db, keys.0).await;
+    gated.entered(2).await;
+    gated.open();
+    until_no_record(db, keys.0).await;
+    running.stop().await;
+    assert_eq!(letters(db).await, Vec::<String>::new());
+    assert_eq!(*gated.attempts.lock().unwrap(), [0, 0]);
+    assert_eq!(gated.dropped(), 1);
+}
+
+/// With one attempt each suspect must be alone in the process. A transactional turn that has the
+/// right to that claims the next one with its commit.
+#[every_engine]
+async fn suspects_that_must_be_alone_do_not_wait_for_the_reconciler(db: &TestDb) {
+    create_ledger(db).await;
+    let gated = Gated::new(OnCancel::Ignore);
+    gated.open();
+    let start = async || {
+        let mut profile = OutboxProfile::low_latency();
+        profile.reconciler = profile.reconciler.idle_interval(Duration::from_secs(3_600));
+        let outbox = Outbox::builder(db.connect().await).profile(profile);
+        let queue = outbox.queue("orders", QUEUE.partitions()).retry(soon(1));
+        queue.transactional(gated.clone()).start().await.unwrap()
+    };
+    start().await.stop().await;
+    commit_many(db, &QUEUE, "k", 0..4).await;
+    db.execute(&format!(
+        "UPDATE outbox_cursor SET lease_owner = 'dead', lease_epoch = 7, lease_until = {}, \
+         claimed_seq = 4 WHERE partition_id = {}",
+        db.from_now(-1_000),
+        partition_id("k")
+    ))
+    .await;
+    let running = start().await;
+    gated.entered(4).await;
+    drained(db).await;
+    running.stop().await;
+    assert_eq!(letters(db).await, Vec::<String>::new());
+    assert_eq!(gated.seen.count(), 4);
 }
 
 /// Without this it would be delivered for ever: its handler returns each time, but too late.

@@ -4,7 +4,7 @@ use super::slow_database::{TOO_LATE, answer_at_once, seize_as_a_dead_process, sl
 use super::*;
 use crate::engine::support::scripted_handler::{Act, Kind, Scripted, create_ledger, ledger};
 use outbox_runtime::Outbox;
-use outbox_tests::{Engine, every_engine};
+use outbox_tests::{Engine, every_engine, every_server};
 use sea_orm::sqlx::Database as Sqlx;
 use sea_orm::sqlx::pool::PoolOptions;
 use sea_orm::{
@@ -117,12 +117,15 @@ async fn starving_pool(db: &TestDb) -> DatabaseConnection {
 
 /// A message whose claim died is charged before its handler runs. A server answers the charge late,
 /// SQLite at once. Either way the pool has no free connection from then on.
-#[every_engine]
-async fn a_charge_is_taken_back_although_the_pool_is_exhausted(db: &TestDb) {
+async fn assert_charge_is_taken_back(db: &TestDb, kind: Kind, concurrency: u32) {
     create_ledger(db).await;
-    let handler = Scripted::new(Kind::TransactionalEach, |_, _| Act::Succeed);
+    let handler = Scripted::new(kind, |_, _| Act::Succeed);
     let start = async |pool: DatabaseConnection| {
         let queue = eager_orders(&pool).lease(SHORT).retry(soon(ATTEMPTS));
+        let queue = match concurrency {
+            1 => queue,
+            many => queue.concurrency(many),
+        };
         handler.serve(queue).start().await.unwrap()
     };
     // Makes the cursors.
@@ -145,6 +148,22 @@ async fn a_charge_is_taken_back_although_the_pool_is_exhausted(db: &TestDb) {
     assert_eq!(buried, Vec::<String>::new());
     let attempts: Vec<u32> = handler.calls().iter().map(|call| call.attempts).collect();
     assert_eq!(attempts, [0], "no charge before it ran");
+}
+
+#[every_engine]
+async fn a_charge_is_taken_back_although_the_pool_is_exhausted(db: &TestDb) {
+    assert_charge_is_taken_back(db, Kind::TransactionalEach, 1).await;
+}
+
+/// Nothing can be written before the lease is over: the process remembers what it owes.
+#[every_server]
+async fn a_leased_handlers_charge_is_taken_back_although_the_pool_is_exhausted(db: &TestDb) {
+    assert_charge_is_taken_back(db, Kind::LeasedEach, 1).await;
+}
+
+#[every_server]
+async fn a_charge_among_many_keys_is_taken_back_although_the_pool_is_exhausted(db: &TestDb) {
+    assert_charge_is_taken_back(db, Kind::LeasedEach, 8).await;
 }
 
 /// The connection cache holds some connections for the outbox's own statements, so that it can go
