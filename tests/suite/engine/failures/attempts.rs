@@ -235,7 +235,7 @@ async fn a_retry_waits_its_time_out_while_new_traffic_arrives(db: &TestDb) {
     running.stop().await;
 }
 
-/// The first failure is what `give_up_after` is to count from: it is kept.
+/// The record of a message keeps the time of its first failure; later failures do not change it.
 #[every_engine]
 async fn the_time_of_the_first_failure_stays(db: &TestDb) {
     let handler = Scripted::new(Kind::LeasedEach, |_, _| {
