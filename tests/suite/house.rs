@@ -167,10 +167,12 @@ fn every_engine_has_the_same_files() {
     let mut sqlite = list("sqlite");
     sqlite.retain(|name| name != "temporary.rs");
     assert_eq!(list("mysql"), sqlite);
-    // Only here a connection stays with us from one statement to the next.
+    // PostgreSQL writes in one statement where the others write by keys. Only its connections stay
+    // with us from one statement to the next.
+    sqlite.retain(|name| name != "by_keys.rs");
     let mut postgres = list("postgres");
     postgres.retain(|name| name != "connections.rs");
-    assert_eq!(postgres, list("mysql"));
+    assert_eq!(postgres, sqlite);
 }
 
 /// Statements are run in one place, so that only those that are listed can be.

@@ -1,6 +1,12 @@
 //! The contract: what every engine must be able to do. Each function here calls the one of the same
-//! name in the folder of the engine. To add an engine, write a folder like the others and an arm in
-//! [`on`].
+//! name in the folder of the engine. A folder also has `WORDS` and `errors::class`.
+//!
+//! To add an engine:
+//! - write a folder like the others, and add an arm to the macro `on` below;
+//! - name it in `engine.rs`, `words.rs`, `errors.rs`, in `statement/` (which engines, which
+//!   placeholders) and in `statements.rs`, which lists its statements;
+//! - write its tables in `migrations`, and give it a Cargo feature;
+//! - let the tests' `Engine` know it: they run on every engine.
 
 use super::connection_cache::ConnectionCache;
 use super::cursor::{ClaimRequest, Claimed, QuickClaim};

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Only the process that holds the lease writes progress. Owner *and* epoch must match.
-//! - Every claim raises the epoch.
+//! - Every claim and every settlement raises the epoch.
 //! - `claimed_seq > processed_seq` under a lease that is over means that a claim died. Then messages are
 //!   claimed one at a time until that claim is passed, and a death is charged before each handler
 //!   runs ([`attempts`](super::attempts)).

@@ -68,7 +68,8 @@ async fn claim_together(consumer: &Consumer, request: &ClaimRequest<'_>) -> Opti
     })
 }
 
-/// The lease of the claim before was lost. Its message takes no charge along from there.
+/// The acknowledgement did not count: the lease was lost, or the server lost a commit. If a death was
+/// charged for it, that is taken back.
 async fn acknowledgement_was_refused(
     consumer: &Consumer,
     request: &ClaimRequest<'_>,

@@ -145,7 +145,7 @@ async fn elsewhere_no_large_table_is_scanned_either(db: &TestDb) {
         "sequence::NEXT_ROWS",
         "reconcile::WAITING",
         "vacuum::OLDEST_ROWS",
-        "window::READ_WINDOW",
+        "read_ahead::READ_WINDOW",
     ] {
         let text = statement(db, name).replace('?', &queue);
         let scans = scanned(db, &text).await;

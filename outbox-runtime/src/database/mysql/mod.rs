@@ -3,6 +3,7 @@
 //! We write by primary keys, in a fixed join order: a scan would wait for rows that are inserted and
 //! not yet committed.
 
+pub(super) mod by_keys;
 pub(super) mod claim;
 pub(super) mod enqueue;
 pub(super) mod errors;

@@ -1,7 +1,7 @@
 //! Bodies that nobody refers to. One process at a time looks for them. We read without locks and
 //! delete by primary key, so no producer is waited for.
 
-use super::sequence::BY_KEYS;
+use super::by_keys::BY_KEYS;
 use crate::database::orphan_bodies::Orphans;
 use crate::database::statement::{Run, statements, values};
 use crate::database::stepwise::orphan_bodies::{delete as delete_found, find, is_any_old};

@@ -1,6 +1,6 @@
 //! Deleting what every consumer has passed, in steps.
 
-use super::sequence::BY_KEYS;
+use super::by_keys::BY_KEYS;
 use crate::database::connection_cache::ConnectionCache;
 use crate::database::stepwise;
 use crate::database::vacuum::{VacuumRequest, Vacuumed};

@@ -1,6 +1,7 @@
 //! SQLite 3.42 or later (sea-orm brings its own). There is one writer, and our transactions begin as
 //! it.
 
+pub(super) mod by_keys;
 pub(super) mod claim;
 pub(super) mod enqueue;
 pub(super) mod errors;

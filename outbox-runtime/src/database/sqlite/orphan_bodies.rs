@@ -1,6 +1,6 @@
 //! Bodies that nobody refers to. A pass is the writer only while it deletes what it has found.
 
-use super::sequence::BY_KEYS;
+use super::by_keys::BY_KEYS;
 use crate::database::orphan_bodies::Orphans;
 use crate::database::stepwise::orphan_bodies::{delete as delete_found, find, is_any_old};
 use sea_orm::{DatabaseConnection, DbErr};

@@ -15,7 +15,7 @@ statements! { STEPWISE;
         lease: "lease_epoch = lease_epoch + 1, lease_owner = $owner, \
             lease_until = {after $lease_us}, lease_ms = $lease_ms"
     };
-    GIVE_BACK = file "claim.sql", { lease: "lease_owner = NULL, lease_until = NULL" };
+    ACKNOWLEDGE_ONLY = file "claim.sql", { lease: "lease_owner = NULL, lease_until = NULL" };
 }
 
 pub(in crate::database) async fn claim<C: ConnectionTrait + StreamTrait>(
@@ -212,7 +212,7 @@ impl<'r> Read<'r> {
                 };
                 CLAIM.execute(conn, and(values, lease)).await?
             }
-            None => GIVE_BACK.execute(conn, values).await?,
+            None => ACKNOWLEDGE_ONLY.execute(conn, values).await?,
         };
         Ok(written > 0)
     }

@@ -1,4 +1,5 @@
--- Acknowledges and claims, or gives the lease back, if the cursor is still as it was read.
+-- Acknowledges and claims, or acknowledges and gives the lease back, if the cursor is still as it was
+-- read.
 --
 -- $partition, $consumer: whose cursor.              $owner: this process.
 -- $processed, $claimed: what is done and what is claimed from now on.

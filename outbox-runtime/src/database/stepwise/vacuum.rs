@@ -11,10 +11,10 @@ use sea_orm::{DatabaseConnection, DbErr};
 statements! { STEPWISE;
     PASSED_BY_ALL = "SELECT partition_id, MIN(processed_seq) AS upto FROM outbox_cursor \
         WHERE partition_id IN ({numbers}) GROUP BY partition_id";
-    OLDEST_ROWS = "SELECT o.seq, o.id, {now_us} - {us b.enqueued_at} AS age_us \
-        FROM outbox_outgoing o LEFT JOIN outbox_body b ON b.id = o.id \
-        WHERE o.partition_id = $partition AND o.seq > $after AND o.seq <= $upto \
-        ORDER BY o.seq LIMIT $limit";
+    OLDEST_ROWS = "SELECT g.seq, g.id, {now_us} - {us b.enqueued_at} AS age_us \
+        FROM outbox_outgoing g LEFT JOIN outbox_body b ON b.id = g.id \
+        WHERE g.partition_id = $partition AND g.seq > $after AND g.seq <= $upto \
+        ORDER BY g.seq LIMIT $limit";
     PASSED_ATTEMPTS = "SELECT a.partition_id, a.consumer, a.seq FROM outbox_attempt a \
         JOIN outbox_cursor c ON c.partition_id = a.partition_id AND c.consumer = a.consumer \
         WHERE a.seq <= c.processed_seq LIMIT 100";
