@@ -201,3 +201,14 @@ fn only_the_type_of_statements_runs_sql() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn the_database_room_starts_no_tasks() {
+    let mut wrong = Vec::new();
+    for (room, name, text) in code() {
+        if room == "database" && (text.contains("spawn(") || text.contains("spawn_blocking")) {
+            wrong.push(name);
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
