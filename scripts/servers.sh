@@ -129,7 +129,10 @@ CONF
 start_mariadb() {
     local data=$SERVERS_DIR/mariadb log=$SERVERS_DIR/mariadb.log user=()
     if [ "$(id -u)" -eq 0 ]; then user=(--user=mysql); fi
-    mariadb-install-db --no-defaults "${user[@]}" --datadir="$data" \
+    # Its temporary tables have the same names each time. Two at once in one folder for temporary files
+    # delete each other's ("Unknown table 'mysql.tmp_user_sys'"), so each has a folder of its own.
+    mkdir -p -m 777 "$SERVERS_DIR/mariadb.tmp"
+    TMPDIR=$SERVERS_DIR/mariadb.tmp mariadb-install-db --no-defaults "${user[@]}" --datadir="$data" \
         --auth-root-authentication-method=normal --skip-test-db >"$log.init" 2>&1 ||
         die "mariadb-install-db failed: $(tail -n 20 "$log.init")"
     free_port >"$SERVERS_DIR/mariadb.port"
