@@ -17,8 +17,8 @@ use tokio::sync::{Semaphore, oneshot};
 /// A statement is for no more messages than this, so that its answer stays small.
 const MOST_MESSAGES: u32 = 2_000;
 
-/// A request that has waited so long gets a statement of its own: the running one may be waiting for
-/// a lock.
+/// A request that has waited for this time gets a statement of its own, because the running statement
+/// may be waiting for a lock.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Collects requests, and claims for all of them together.

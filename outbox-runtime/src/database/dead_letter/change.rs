@@ -126,7 +126,7 @@ pub(crate) async fn change<C: ConnectionTrait>(
     condition.of_statement(update).execute(conn, values).await
 }
 
-/// Deletes up to `limit` letters that were resolved or discarded so long ago.
+/// Deletes up to `limit` letters that were resolved or discarded at least `older_than_us` ago.
 pub(crate) async fn delete_completed<C: ConnectionTrait>(
     conn: &C,
     older_than_us: i64,
