@@ -19,12 +19,12 @@ use crate::queue::PartitionId;
 use sea_orm::{DatabaseTransaction, DbErr};
 use std::time::{Duration, Instant};
 
-/// While other partitions may be waiting for its permit, a turn has so many batches, and begins none
-/// after so long.
+/// While other partitions may be waiting for its permit, a turn has at most this many batches, and
+/// begins none after this time.
 const BATCHES_PER_TURN: u32 = 16;
 const LONG_TURN: Duration = Duration::from_secs(1);
-/// The acknowledgement of the last message there is waits so long for the next message: under load
-/// one statement then does for both, which saves half of all claims.
+/// For this time the acknowledgement of the last message waits for the next message. Under load one
+/// statement then does both, which saves half of all claims.
 const LINGER: Duration = Duration::from_millis(5);
 /// How long a partition is left to a process that can handle its next message.
 const FOREIGN_PAUSE: Duration = Duration::from_secs(1);
